@@ -1,0 +1,56 @@
+# `make` lists what can be done. Everything else follows from `make setup`.
+#
+#   PYTHON   the interpreter of a new .venv (else the first that is 3.11 or newer)
+#   ENGINE   ENGINE=no: never install or start a container engine, say what is missing instead
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup engine demo test lint check image bench soak clean
+
+# Keyed on what is installed and on where: a moved checkout has a broken .venv.
+KEY := $(shell { pwd; cat pyproject.toml; } | cksum | tr ' ' -)
+INSTALLED := .venv/installed-$(KEY)
+
+help:
+	@echo "make demo     the main job on real, saved candidates, each in the sandbox"
+	@echo "make test     everything: setup, ruff, mypy, all tests"
+	@echo "make setup    what the others need: .venv, an engine that answers, the image; a second call does nothing"
+	@echo "make check    ruff, mypy --strict, and the tests that are fast and need no engine"
+	@echo "make image    build the sandbox image where it is not current"
+	@echo "make bench    what one candidate costs, by isolation and concurrency"
+	@echo "make soak     a long run under load: nothing may be left behind"
+	@echo "make clean    remove .venv and caches; recorded runs stay"
+
+setup: image
+
+image: engine
+	@.venv/bin/gate image build --quiet
+
+engine: $(INSTALLED)
+	@PYTHON=.venv/bin/python sandbox/engine.sh
+
+demo: setup
+	@.venv/bin/gate demo
+
+test: setup lint
+	@.venv/bin/pytest -m "not live"
+
+check: lint
+	@.venv/bin/pytest -q -m "not docker and not live and not slow"
+
+lint: $(INSTALLED)
+	@.venv/bin/ruff check --quiet
+	@.venv/bin/ruff format --check --quiet
+	@.venv/bin/mypy --strict gate sandbox
+
+bench: setup
+	@.venv/bin/python tests/bench.py
+
+soak: setup
+	@.venv/bin/python tests/soak.py
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
+
+$(INSTALLED):
+	@.ci/venv.sh $@
