@@ -1,0 +1,5 @@
+"""`python -m gate` is the command `gate`."""
+
+from gate.cli import main
+
+main()
