@@ -1,0 +1,46 @@
+"""Where the data folders are: beside the package in a checkout, inside it in a wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gate.errors import GateError
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def sandbox_dir() -> Path:
+    """The folder with the Dockerfile, the runner and the seccomp profile.
+
+    Raises:
+        GateError: The installation is incomplete.
+    """
+    return _required("sandbox")
+
+
+def suites_dir() -> Path:
+    """The folder with the bundled banks.
+
+    Raises:
+        GateError: The installation is incomplete.
+    """
+    return _required("suites")
+
+
+def experiments_dir() -> Path | None:
+    """The folder with the recorded experiments; None in a wheel, which has none."""
+    return _find("experiments")
+
+
+def _required(name: str) -> Path:
+    folder = _find(name)
+    if folder is None:
+        raise GateError(f"gate's own folder {name!r} is missing beside {PACKAGE}: install gate again")
+    return folder
+
+
+def _find(name: str) -> Path | None:
+    """A wheel's folder first: what lies beside an installed package is anybody's."""
+    packed = PACKAGE / "_data"
+    folder = packed / name if packed.is_dir() else PACKAGE.parent / name
+    return folder if folder.is_dir() else None
