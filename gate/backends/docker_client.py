@@ -1,0 +1,57 @@
+"""The one way to the container engine, and the one place where its exceptions become ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+
+import docker
+from docker.constants import DEFAULT_UNIX_SOCKET
+from docker.errors import APIError, DockerException
+from docker.utils import kwargs_from_env
+from urllib3.exceptions import HTTPError
+
+from gate.errors import SandboxError
+
+ANSWER_S = 60
+# `requests` derives its errors from OSError; what breaks in the middle of a stream is not translated by it.
+ENGINE_ERRORS = (DockerException, HTTPError, HTTPException, OSError)
+
+
+def connect(*, answer_s: int = ANSWER_S, connections: int = 32) -> docker.APIClient:
+    """Connect to the engine that DOCKER_HOST names, or to the local one.
+
+    Args:
+        answer_s: How long the engine may be silent in the middle of an answer, in seconds.
+        connections: How many connections are kept open for the next call.
+
+    Returns:
+        A client that has spoken with the engine; the caller closes it.
+
+    Raises:
+        SandboxError: Nothing answers there.
+    """
+    try:
+        return docker.APIClient(**kwargs_from_env(), version="auto", timeout=answer_s, max_pool_size=connections)
+    except ENGINE_ERRORS as exc:
+        address = os.environ.get("DOCKER_HOST") or DEFAULT_UNIX_SOCKET.replace("http+unix:", "unix:")
+        raise SandboxError(
+            f"No Docker engine answers at {address}: run `make setup`, or start one and set DOCKER_HOST."
+        ) from exc
+
+
+@contextmanager
+def engine_errors(doing: str) -> Iterator[None]:
+    """Turn what the engine or the way to it raises into a SandboxError that says what was being done."""
+    try:
+        yield
+    except ENGINE_ERRORS as exc:
+        raise SandboxError(f"The container engine failed while {doing}: {reason(exc)}") from exc
+
+
+def reason(exc: BaseException) -> str:
+    """What the engine itself said, on one line; else the exception's own words."""
+    said = exc.explanation if isinstance(exc, APIError) and exc.explanation else exc
+    return " ".join(str(said).split()) or type(exc).__name__
