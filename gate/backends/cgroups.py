@@ -1,0 +1,145 @@
+"""What a container has used, read by the host from its cgroup, v1 or v2, any driver.
+
+The counters are found through the container's init process while it lives. Where the
+host cannot see them (a remote engine, Docker Desktop) there are none, and that is said.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_COUNTER = re.compile(r"[0-9]{1,20}")  # 64 bits; "max" and anything else is no counter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Counters at one moment; None where the kernel does not keep one.
+
+    Attributes:
+        cpu_s: CPU seconds, user and system, of everything in the container.
+        memory_bytes: The most memory it has held.
+        oom_kills: Processes in it that the kernel killed for memory.
+    """
+
+    cpu_s: float | None = None
+    memory_bytes: int | None = None
+    oom_kills: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """Where one container's counters stand; `source` says of which kind they are."""
+
+    source: str
+    cpu: Path | None = None
+    memory: Path | None = None
+    oom: Path | None = None
+
+    def read(self) -> Reading:
+        """Read all counters; what has gone with its container is None."""
+        return Reading(
+            cpu_s=_read_cpu_s(self.cpu, self.source),
+            memory_bytes=_read_int(self.memory),
+            oom_kills=_read_field(self.oom, "oom_kill"),
+        )
+
+    def read_cpu_s(self) -> float | None:
+        """The CPU seconds alone."""
+        return _read_cpu_s(self.cpu, self.source)
+
+
+NO_COUNTERS = Counters(source="none")
+
+
+def find_counters(pid: int, *, proc: Path = Path("/proc"), root: Path = Path("/sys/fs/cgroup")) -> Counters:
+    """The counters of the container whose init process has this pid on the host.
+
+    Args:
+        pid: As the engine tells it; 0 for a container that does not run.
+        proc: Where the process file system is.
+        root: Where the cgroup file systems are.
+    """
+    paths = parse_membership(_read_text(proc / str(pid) / "cgroup") or "") if pid > 0 else {}
+    if "memory" in paths and "cpuacct" in paths:
+        found = _counters_v1(_group(root / "cpuacct", paths["cpuacct"]), _group(root / "memory", paths["memory"]))
+    else:
+        found = _counters_v2(_group(root, paths.get("", "")))
+    return found if found.read_cpu_s() is not None else NO_COUNTERS
+
+
+def _counters_v1(cpu: Path | None, memory: Path | None) -> Counters:
+    if cpu is None or memory is None:
+        return NO_COUNTERS
+    return Counters(
+        source="cgroup-v1",
+        cpu=cpu / "cpuacct.usage",
+        memory=memory / "memory.max_usage_in_bytes",
+        oom=memory / "memory.oom_control",
+    )
+
+
+def _counters_v2(group: Path | None) -> Counters:
+    if group is None:
+        return NO_COUNTERS
+    peak = group / "memory.peak"  # since Linux 5.19
+    return Counters(
+        source="cgroup-v2",
+        cpu=group / "cpu.stat",
+        memory=peak if peak.exists() else None,
+        oom=group / "memory.events",
+    )
+
+
+def parse_membership(text: str) -> dict[str, str]:
+    """`/proc/PID/cgroup`: controller to path; the v2 hierarchy stands under the empty name."""
+    paths: dict[str, str] = {}
+    for line in text.split("\n"):  # a path may hold any other separator
+        _, _, rest = line.partition(":")
+        controllers, colon, path = rest.partition(":")
+        if colon:
+            paths.update(dict.fromkeys(controllers.split(","), path))
+    return paths
+
+
+def _group(root: Path, path: str) -> Path | None:
+    """Where a group's files are; None for one that is not the container's own.
+
+    The root holds everybody's counters, and a path with `..` names a group beyond what can
+    be seen from here, inside a container of our own.
+    """
+    parts = [part for part in path.split("/") if part]
+    return None if not parts or ".." in parts else root.joinpath(*parts)
+
+
+def _read_text(path: Path | None) -> str | None:
+    try:
+        return None if path is None else path.read_text("utf-8", "surrogateescape")
+    except OSError:
+        return None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if _COUNTER.fullmatch(text) else None
+
+
+def _read_int(path: Path | None) -> int | None:
+    return _number((_read_text(path) or "").strip())
+
+
+def _read_field(path: Path | None, name: str) -> int | None:
+    """The number after `name` in a file of `name number` lines."""
+    for line in (_read_text(path) or "").splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] == name:
+            return _number(words[1])
+    return None
+
+
+def _read_cpu_s(path: Path | None, source: str) -> float | None:
+    if source == "cgroup-v1":
+        nanoseconds = _read_int(path)
+        return None if nanoseconds is None else nanoseconds / 1e9
+    microseconds = _read_field(path, "usage_usec")
+    return None if microseconds is None else microseconds / 1e6
