@@ -1,0 +1,187 @@
+"""The verbs and their options. What a verb does stands in a module of its own, loaded when it is used."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gate.cli import exits
+from gate.errors import GateError
+
+app = typer.Typer(
+    name="gate",
+    help="The acceptance gate for code that language models write: execution instead of opinion.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+image_app = typer.Typer(help="The image that candidates run in.", no_args_is_help=True)
+app.add_typer(image_app, name="image")
+
+
+class Isolation(StrEnum):
+    """The boundaries that candidates can run in."""
+
+    container = "container"
+
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Boundary = Annotated[Isolation, typer.Option("--isolation", help="Where candidates run.")]
+Runtime = Annotated[str | None, typer.Option("--runtime", help="The OCI runtime: runc, crun, runsc, …")]
+Jobs = Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=256, help="Tasks at a time.")]
+
+
+def run() -> None:
+    """Run the command line; errors of ours become one sentence and their exit code."""
+    try:
+        app()
+    except GateError as exc:
+        print(f"gate: {exc}", file=sys.stderr)
+        raise SystemExit(exc.exit_code) from None
+    except KeyboardInterrupt:
+        print("gate: stopped", file=sys.stderr)
+        raise SystemExit(exits.STOPPED) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(exits.STOPPED) from None
+
+
+@app.command("run", epilog="Example: gate run humaneval --source samples:candidates.jsonl --out runs/first")
+def run_command(
+    bank: Annotated[str, typer.Argument(metavar="BANK", help="A file, a folder or a bundled bank's name.")],
+    source: Annotated[
+        str, typer.Option("--source", help="Where candidates come from: samples:FILE|FOLDER or scripted:FILE.")
+    ],
+    draws: Annotated[int, typer.Option("--draws", min=1, max=5, help="Candidates a task at most.")] = 5,
+    full_pool: Annotated[bool, typer.Option("--full-pool", help="Go on drawing after a pass, for replays.")] = False,
+    isolation: Boundary = Isolation.container,
+    runtime: Runtime = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The run directory; default: a new one in runs/.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many tasks only.")] = None,
+    task: Annotated[list[str] | None, typer.Option("--task", help="This task only; repeatable.")] = None,
+    jobs: Jobs = None,
+    infra_budget: Annotated[
+        str, typer.Option("--infra-budget", help="Share of tasks that our own world may fail.")
+    ] = "1%",
+    quiet: Quiet = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every decision.")] = False,
+    json: Json = False,
+) -> None:
+    """Draw until a candidate passes, or refuse: the gate over a whole bank."""
+    from gate.cli import run as verb
+
+    options = verb.RunOptions(
+        bank=bank,
+        source=source,
+        draws=draws,
+        full_pool=full_pool,
+        isolation=isolation.value,
+        runtime=runtime,
+        out=out,
+        limit=limit,
+        tasks=tuple(task or ()),
+        jobs=jobs,
+        infra_budget=verb.parse_share(infra_budget),
+        quiet=quiet,
+        verbose=verbose,
+        json=json,
+    )
+    raise typer.Exit(verb.run(options))
+
+
+@app.command("test", epilog="Example: gate test suites/mine.yaml candidate.py")
+def test_command(
+    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="A suite: YAML or JSON.")],
+    candidate: Annotated[Path, typer.Argument(metavar="CANDIDATE", help="A program: one Python file.")],
+    isolation: Boundary = Isolation.container,
+    runtime: Runtime = None,
+    json: Json = False,
+) -> None:
+    """Hold one program against one suite: the verdict, and the first failing test."""
+    from gate.cli import try_one as verb
+
+    raise typer.Exit(verb.try_one(suite, candidate, runtime=runtime, as_json=json))
+
+
+@app.command("check", epilog="Example: gate check suites/mine.yaml")
+def check_command(
+    banks: Annotated[list[str], typer.Argument(metavar="BANK|SUITE…", help="Files, folders or bundled banks.")],
+    isolation: Boundary = Isolation.container,
+    runtime: Runtime = None,
+    jobs: Jobs = None,
+    json: Json = False,
+) -> None:
+    """Is the gauge sound: the schema holds, the reference passes, must_fail programs are refused."""
+    from gate.cli import check as verb
+
+    raise typer.Exit(verb.check(banks, runtime=runtime, jobs=jobs, as_json=json))
+
+
+@app.command("demo", epilog="Example: gate demo")
+def demo_command(
+    out: Annotated[Path | None, typer.Option("--out", help="The run directory; default: a new one in runs/.")] = None,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """The main job on real saved candidates: HumanEval, five by code-davinci-002 a task."""
+    from gate.cli import demo as verb
+
+    raise typer.Exit(verb.demo(out=out, jobs=jobs, quiet=quiet))
+
+
+@app.command("doctor", epilog="Example: gate doctor")
+def doctor_command(runtime: Runtime = None, json: Json = False) -> None:
+    """What works here and what does not, and what to do about it."""
+    from gate.cli import doctor as verb
+
+    raise typer.Exit(verb.doctor(runtime=runtime, as_json=json))
+
+
+@app.command("banks", epilog="Example: gate banks")
+def banks_command(json: Json = False) -> None:
+    """The bundled banks."""
+    from gate.cli import banks as verb
+
+    raise typer.Exit(verb.banks(as_json=json))
+
+
+@app.command("schema", epilog="Example: gate schema suite > suite.schema.json")
+def schema_command(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; none: list the names.")] = None,
+) -> None:
+    """The JSON Schema of a format."""
+    from gate.cli import schema as verb
+
+    raise typer.Exit(verb.schema(name))
+
+
+@app.command("version", epilog="Example: gate version --json")
+def version_command(json: Json = False) -> None:
+    """Which version this is."""
+    from gate.cli import printing
+    from gate.version import gate_version
+
+    if json:
+        printing.print_json({"schema": "gate.version/1", "version": gate_version()})
+    else:
+        print(f"gate {gate_version()}")
+
+
+@image_app.command("build", epilog="Example: gate image build --base python:3.12-slim")
+def image_build_command(
+    base: Annotated[
+        str | None,
+        typer.Option("--base", help="public, local or an image; default: public if it can be had, else local."),
+    ] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Build the image where it is not current; says which base it chose."""
+    from gate.cli import image as verb
+
+    raise typer.Exit(verb.build(base=base, quiet=quiet, as_json=json))

@@ -1,0 +1,80 @@
+"""`gate test`: one program against one suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+
+from gate import engine, records
+from gate.backends.scripted import MemoryLedger, ScriptedSource
+from gate.cli import exits, printing, wiring
+from gate.errors import BackendError, SpecError
+from gate.model import Outcome, SuiteSpec, Verdict
+from gate.seams import Sandbox
+from gate.suite import load_suite, task_of
+
+
+def read_suite(path: Path) -> SuiteSpec:
+    """One suite from a file.
+
+    Raises:
+        SpecError: It cannot be read, or is no sound suite.
+    """
+    try:
+        return load_suite(path.read_bytes(), str(path))
+    except OSError as exc:
+        raise SpecError(f"{path}: cannot be read ({exc.strerror}): name a suite file") from exc
+
+
+def read_program(path: Path) -> str:
+    """A program's text; bytes that are not UTF-8 are refused, for they could not be kept exactly."""
+    try:
+        return path.read_bytes().decode("utf-8", "surrogatepass")
+    except OSError as exc:
+        raise SpecError(f"{path}: cannot be read ({exc.strerror}): name a Python file") from exc
+    except UnicodeDecodeError as exc:
+        raise SpecError(f"{path}: is not UTF-8 (byte {exc.start}): save it as UTF-8") from exc
+
+
+def try_one(suite_path: Path, candidate_path: Path, *, runtime: str | None, as_json: bool) -> int:
+    """Judge, print, and say with the exit code: 0 pass, 1 fail, 3 nobody can tell."""
+    suite = read_suite(suite_path)
+    program = read_program(candidate_path)
+    known = wiring.open_engine(runtime)
+    verdict = anyio.run(_judge, suite, program, known, runtime)
+    if as_json:
+        printing.print_json({"schema": "gate.verdict/1", **records.verdict_json(verdict)})
+    else:
+        print(verdict_lines(verdict))
+    codes = {Outcome.PASS: exits.DONE, Outcome.FAIL: exits.REFUSED, Outcome.ERROR: exits.WORLD}
+    return codes[verdict.outcome]
+
+
+async def _judge(suite: SuiteSpec, program: str, known: wiring.Engine, runtime: str | None) -> Verdict:
+    async with wiring.open_sandbox(known, runtime=runtime, concurrency=1, checked=False) as sandbox:
+        return await judge(suite, program, sandbox=sandbox)
+
+
+async def judge(suite: SuiteSpec, program: str, *, sandbox: Sandbox) -> Verdict:
+    """The verdict of a suite's visible tests on a program, by the same loop as a run's.
+
+    Raises:
+        BackendError: Our world failed.
+    """
+    ledger = MemoryLedger()
+    source = ScriptedSource({suite.task_id: [program]})
+    decision = await engine.run_task(task_of(suite), source=source, sandbox=sandbox, ledger=ledger, draws=1)
+    for record in ledger.records:
+        if record["kind"] == "verdict" and record["part"] == "visible":
+            return records.read_verdict(record)
+    raise BackendError(decision.reason or "no verdict")
+
+
+def verdict_lines(verdict: Verdict) -> str:
+    """A verdict in words."""
+    passed = f"{verdict.passed} of {verdict.total} tests passed"
+    if verdict.outcome is Outcome.PASS:
+        return f"pass: {passed}"
+    where = "" if verdict.test is None else f" at test {verdict.test}"
+    return f"{verdict.outcome.value}: {verdict.reason}{where}; {passed}\n  {printing.escape(verdict.detail)}"

@@ -1,0 +1,136 @@
+"""Puts the parts together: which bank, which source, which sandbox."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import docker
+
+from gate import seams
+from gate.backends.docker_client import connect
+from gate.backends.image import Image, find_image
+from gate.errors import SandboxError, SpecError
+from gate.model import Json, digest_bytes
+from gate.preflight import check_sandbox
+from gate.resources import sandbox_dir
+
+
+class PoolSource(seams.CandidateSource, Protocol):
+    """A source that knows beforehand what it holds."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it holds."""
+        ...
+
+    def task_ids(self) -> Mapping[str, int]:
+        """The tasks that it has candidates for, and how many."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """A container engine that answers, with the image that containers are made of."""
+
+    client: docker.APIClient
+    image: Image
+    version: dict[str, Json]
+    seccomp: str
+
+
+def default_jobs() -> int:
+    """Tasks at a time: twice the cores keeps an engine busy, more gains nothing."""
+    return min(16, 2 * (os.cpu_count() or 1))
+
+
+@contextmanager
+def open_source(spec: str) -> Iterator[PoolSource]:
+    """The source that `--source` names.
+
+    Raises:
+        SpecError: There is no such kind, or it cannot be opened.
+    """
+    kind, _, where = spec.partition(":")
+    if kind == "samples" and where:
+        from gate.backends.samples import open_samples
+
+        samples = open_samples(Path(where))
+        try:
+            yield samples
+        finally:
+            samples.close()
+    elif kind == "scripted" and where:
+        from gate.backends.scripted import open_scripted
+
+        yield open_scripted(Path(where))
+    else:
+        raise SpecError(f"--source: unknown {spec!r} (known: samples:FILE, samples:FOLDER, scripted:FILE)")
+
+
+def open_engine(runtime: str | None) -> Engine:
+    """Connect to the engine and find the image.
+
+    Raises:
+        SandboxError: No engine answers, or it has no image of ours, or no such runtime.
+    """
+    client = connect()
+    image = find_image(client)
+    if image is None:
+        raise SandboxError("The engine has no sandbox image of this version: run `gate image build`.")
+    known = client.info().get("Runtimes") or {}
+    if runtime is not None and runtime not in known:
+        raise SpecError(f"--runtime: the engine has no {runtime!r} (known: {', '.join(sorted(known))})")
+    seccomp = (sandbox_dir() / "seccomp.json").read_text(encoding="utf-8")
+    return Engine(client=client, image=image, version=client.version(), seccomp=seccomp)
+
+
+@asynccontextmanager
+async def open_sandbox(
+    engine: Engine, *, runtime: str | None, concurrency: int, checked: bool = True
+) -> AsyncIterator[seams.Sandbox]:
+    """The sandbox, ready for use; checked means that the canaries and the probe went right.
+
+    Raises:
+        SandboxError: It does not hold.
+    """
+    from gate.backends.container import ContainerSandbox
+    from gate.backends.labels import owner_labels
+
+    async with ContainerSandbox(
+        engine.client,
+        engine.image,
+        seccomp=engine.seccomp,
+        labels=owner_labels(),
+        runtime=runtime,
+        concurrency=concurrency,
+    ) as sandbox:
+        if checked:
+            await check_sandbox(sandbox, (sandbox_dir() / "probe.py").read_text(encoding="utf-8"))
+        yield sandbox
+
+
+def engine_facts(engine: Engine, runtime: str | None) -> dict[str, Json]:
+    """What `run.json` says of the engine, the image and the filter."""
+    info = engine.client.info()
+    return {
+        "engine": {
+            "name": str((engine.version.get("Platform") or {}).get("Name") or "Docker Engine"),
+            "version": engine.version.get("Version"),
+            "api": engine.version.get("ApiVersion"),
+            "runtime": runtime or info.get("DefaultRuntime"),
+            "cgroup": info.get("CgroupVersion", "1"),
+            "kernel": info.get("KernelVersion"),
+        },
+        "image": {
+            "id": engine.image.id,
+            "content": engine.image.content,
+            "python": engine.image.python,
+            "base": engine.image.base,
+        },
+        "seccomp_digest": digest_bytes(engine.seccomp.encode()),
+    }

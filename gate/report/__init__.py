@@ -1,0 +1,1 @@
+"""What a run says, for people and for programs. Every number comes from a `Summary`."""

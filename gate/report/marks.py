@@ -1,0 +1,40 @@
+"""Text of other people's making, made safe to stand in Markdown.
+
+A report holds names and reasons that came from suites, engines and candidates. None of
+them may end a line or a table cell, start markup of its own, or reach a terminal raw.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_CHARS = 200
+
+_FOLDERS = re.compile(r"(?:(?<![\w.:/-])|(?<=://))/(?:[^\s/]+/)*+(?=[^\s/])")
+_MARKS = re.compile(r"[\\`*\[\]<>|#~&$]")
+
+
+def line(text: object) -> str:
+    """The text of something as one bounded line that a terminal may show: no control characters, no lone surrogates."""
+    shown = " ".join(str(text).split())[:MAX_CHARS]
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in shown)
+
+
+def plain(text: object) -> str:
+    """The text of something as it stands, with all that Markdown or HTML would read as a mark escaped."""
+    return _MARKS.sub(r"\\\g<0>", line(text))
+
+
+def code(text: object) -> str:
+    """The text of something as a code span, in which nothing but a backtick could end it."""
+    return "`" + (line(text).replace("`", "'") or " ") + "`"
+
+
+def without_folders(text: str) -> str:
+    """Some text with absolute paths cut to their last part; a report says nothing of the machine it was made on."""
+    return _FOLDERS.sub("", text)
+
+
+def cell(text: str) -> str:
+    """Some text for a table cell."""
+    return plain(text) or "(none)"
