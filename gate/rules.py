@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gate import compare, values
 from gate.model import Candidate, Decision, Exit, Limits, Observation, Outcome, Reply, Task, Test, Verdict
 
 MAX_DRAWS = 5
+SEEDS = (0, 1)
 MAX_CODE_BYTES = 1 << 20
 REASONS = (
     "wrong_answer",
@@ -116,6 +118,45 @@ def _printed_disagreement(test: Test, reply: Reply) -> tuple[str, str] | None:
     if test.expect.kind == "stdout" and compare.printed_agrees(test.expect, text):
         return None
     return "wrong_answer", compare.explain(test.expect, text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The observation that is needed next: under which hash seed, and whether alone."""
+
+    seed: int
+    alone: bool
+
+
+def next_step(
+    tests: Sequence[Test], limits: Limits, seen: Sequence[Observation], *, repeat: bool
+) -> Look | Verdict:
+    """What follows from the observations of one candidate so far: another look, or the verdict.
+
+    A time limit that may be the host's fault is looked at once more, alone, and the
+    second answer counts. A pass is repeated under another hash seed.
+
+    Args:
+        tests: What must hold.
+        limits: What the candidate might use.
+        seen: Its observations under the calls of these tests, in the order of the looks.
+        repeat: Whether a pass is repeated; so it is for the tests that decide.
+    """
+    left = iter(seen)
+    verdict: Verdict | None = None
+    for seed in SEEDS if repeat else SEEDS[:1]:
+        for alone in (False, True):
+            observation = next(left, None)
+            if observation is None:
+                return Look(seed=seed, alone=alone)
+            if alone or not needs_confirmation(observation, limits):
+                break
+        graded = grade(tests, observation)
+        verdict = graded if verdict is None else confirm(verdict, graded)
+        if verdict.outcome is not Outcome.PASS:
+            break
+    assert verdict is not None
+    return verdict
 
 
 def screen(candidate: Candidate) -> Verdict | None:

@@ -58,8 +58,10 @@ class Sandbox(Protocol):
 class Ledger(Protocol):
     """Where everything is kept: append-only, one record a line."""
 
-    def append(self, kind: str, body: dict[str, Json]) -> None:
-        """Keep one record; it is on disk when this returns.
+    def append(self, kind: str, body: dict[str, Json]) -> str:
+        """Keep one record, and say by which digest later records may refer to it.
+
+        What something is going to follow from is on the disk when this returns.
 
         Raises:
             GateError: It could not be kept; nothing may follow from it.

@@ -169,7 +169,7 @@ def _family_problem(compare: str, calls: bool, path: Path) -> Iterator[Problem]:
 def _list_problems(tree: dict[str, Json], hidden_only: bool) -> Iterator[Problem]:
     for key in ("tests", "hidden"):
         if not isinstance(tree.get(key, []), list):
-            yield (key,), f"must be a list of tests, not {shown(tree[key])}"
+            yield (key,), f"should be a list of tests, not {shown(tree[key])}"
     if not tree.get("tests", []) and not (hidden_only and tree.get("hidden")):
         what = "is empty: write at least one test" if "tests" in tree else "is missing: write at least one test"
         yield ("tests",), what
@@ -202,8 +202,8 @@ def _kind_problems(fields: dict[str, Json], path: Path, calls: bool) -> Iterator
         yield (*path, key), _FOREIGN[calls]
     kinds = [key for key in EXPECTATIONS if key in fields]
     if not foreign and len(kinds) != 1:
-        wanted = "expected, any_of or raises" if calls else "stdout"
-        yield path, f"needs exactly one of {wanted}, has {' and '.join(kinds) or 'none'}"
+        wanted = "exactly one of expected, any_of or raises" if calls else "stdout"
+        yield path, f"needs {wanted}, has {' and '.join(kinds) or 'none'}"
     if kinds == ["raises"]:
         for key in _RESULT_KEYS:
             if key in fields and not _is_default(key, fields):

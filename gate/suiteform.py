@@ -243,6 +243,15 @@ class SuiteForm(HeadForm):
 
 
 Form = TypeVar("Form", bound=BaseModel)
+_TYPES = {
+    "string_type": "text",
+    "bool_type": "true or false",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+}
 _PARTS: dict[str, type[_Closed]] = {"limits": LimitsForm, "tolerance": ToleranceForm}
 
 
@@ -272,6 +281,8 @@ def _problem(form: type[BaseModel], error: ErrorDetails, path: Path) -> Problem:
         what = f"unknown {shown(error['input'])} (known: {', '.join(get_args(Comparator))})"
     elif kind == "too_short":
         what = "is empty: write at least one answer"
+    elif kind in _TYPES:
+        what = f"should be {_TYPES[kind]}, not {shown(error['input'])}"
     else:
         what = f"{message}, not {shown(error['input'])}"
     return (*path, *place), what

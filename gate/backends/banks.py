@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -80,9 +81,7 @@ class Bank:
 
     def _refuse_repeat(self, task_id: str, place: str) -> None:
         """Raise if the task id really stands at an earlier place."""
-        for first, task in self._placed():
-            if first == place:
-                return
+        for first, task in takewhile(lambda placed: placed[0] != place, self._placed()):
             if task.id == task_id:
                 raise SpecError(f"{place}: task: {task_id!r} is at {first} already: rename or remove one of them")
 

@@ -6,6 +6,7 @@ written in one piece; where something is going to follow from it, it is also fsy
 before `append` returns. Only one process writes: the file is locked while it is open.
 After a record that could not be written nothing more is: it may be there in part, and a
 line behind it would make damage of what is now a torn end.
+Opening a file again goes on where it ends: a torn last line, and nothing else, is cut.
 Lines end in \\n and nothing else separates them: texts may hold any other separator.
 """
 
@@ -16,6 +17,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +28,7 @@ from gate.model import Json, digest_bytes
 FIRST = "0" * 64
 SYNCED_KINDS = frozenset({"run", "candidate", "verdict", "decision", "closed"})
 _RESERVED = frozenset({"kind", "time", "prev"})
+_CHUNK_BYTES = 1 << 16
 
 
 def utc_now() -> str:
@@ -40,6 +43,10 @@ class JsonlLedger:
         path: The file; made if it is not there.
         now: The clock, for tests.
 
+    Attributes:
+        head: SHA-256 of the last line, 64 zeros where there is none.
+        cut_bytes: How long the torn end was that opening has cut off.
+
     Raises:
         SpecError: Another process writes it.
         BackendError: It cannot be opened or written.
@@ -50,7 +57,12 @@ class JsonlLedger:
         self._path = path
         self._file = _open_locked(path)
         self._failure: OSError | None = None
-        self.head = FIRST
+        try:
+            self.cut_bytes = _cut_torn_end(self._file)
+            self.head = _last_digest(self._file)
+        except OSError as exc:
+            os.close(self._file)
+            raise BackendError(f"{path}: cannot be read: {exc.strerror}") from exc
 
     def __enter__(self) -> JsonlLedger:
         return self
@@ -60,7 +72,7 @@ class JsonlLedger:
     ) -> None:
         os.close(self._file)
 
-    def append(self, kind: str, body: dict[str, Json]) -> None:
+    def append(self, kind: str, body: dict[str, Json]) -> str:
         """See `gate.seams.Ledger`.
 
         Raises:
@@ -77,6 +89,7 @@ class JsonlLedger:
                 f"{self._path}: a record could not be written ({self._failure.strerror}): see to the disk"
             ) from self._failure
         self.head = digest_bytes(line)
+        return self.head
 
     def _write(self, line: bytes, *, synced: bool) -> OSError | None:
         """Write one line; why not, where it may not be there as a whole."""
@@ -105,23 +118,68 @@ def _open_locked(path: Path) -> int:
     return file
 
 
+def _cut_torn_end(file: int) -> int:
+    """Cut what stands behind the last newline; how much it was."""
+    size = os.fstat(file).st_size
+    kept = _after_last_newline(file, size)
+    if kept < size:
+        os.ftruncate(file, kept)
+        os.fsync(file)
+    return size - kept
+
+
+def _last_digest(file: int) -> str:
+    """The digest of the last line of a file whose last line is whole."""
+    size = os.fstat(file).st_size
+    if size == 0:
+        return FIRST
+    start = _after_last_newline(file, size - 1)
+    return digest_bytes(os.pread(file, size - 1 - start, start))
+
+
+def _after_last_newline(file: int, end: int) -> int:
+    """The offset after the last newline before `end`; 0 where there is none."""
+    while end > 0:
+        start = max(0, end - _CHUNK_BYTES)
+        found = os.pread(file, end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a ledger: where it starts, its digest, and the record on it."""
+
+    offset: int
+    digest: str
+    record: dict[str, Json]
+
+
 def read_ledger(path: Path) -> Iterator[dict[str, Json]]:
-    """The records of a ledger file, in order, with the chain checked on the way.
+    """The records of a ledger file; see `read_lines`."""
+    return (line.record for line in read_lines(path))
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The lines of a ledger file, in order, with the chain checked on the way.
 
     Raises:
         BackendError: It cannot be read.
         IntegrityError: A line is torn, no record, or not bound to the line before.
     """
     previous = FIRST
+    offset = 0
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                text = line.removesuffix(b"\n")
                 record = _parse(path, number, line)
                 if record["prev"] != previous:
                     raise IntegrityError(f"{path}:{number}: this record is not bound to the line before it")
-                previous = digest_bytes(text)
-                yield record
+                previous = digest_bytes(line.removesuffix(b"\n"))
+                yield Line(offset=offset, digest=previous, record=record)
+                offset += len(line)
     except OSError as exc:
         raise BackendError(f"{path}: cannot be read: {exc.strerror}") from exc
 

@@ -13,6 +13,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,12 @@ class RunDir:
                 raise SpecError(f"{self.path}: is not empty: choose another --out")
         except OSError as exc:
             raise SpecError(f"{self.path}: cannot be made ({exc.strerror}): choose another --out") from exc
+
+    def discard(self) -> None:
+        """Take back a directory in which nothing has happened yet."""
+        self.suites.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.rmdir()
 
     def write_suites(self, tasks: Iterable[Task]) -> tuple[str, int]:
         """Write the tasks as loaded; their digest (of the uncompressed lines) and number.

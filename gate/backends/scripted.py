@@ -55,9 +55,10 @@ class MemoryLedger:
     def __init__(self) -> None:
         self.records: list[dict[str, Json]] = []
 
-    def append(self, kind: str, body: dict[str, Json]) -> None:
+    def append(self, kind: str, body: dict[str, Json]) -> str:
         """See `gate.seams.Ledger`."""
         self.records.append({"kind": kind, **body})
+        return digest_json([len(self.records), kind, body])
 
 
 class ScriptedSandbox:

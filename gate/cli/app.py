@@ -40,15 +40,26 @@ def run() -> None:
     """Run the command line; errors of ours become one sentence and their exit code."""
     try:
         app()
-    except GateError as exc:
-        print(f"gate: {exc}", file=sys.stderr)
-        raise SystemExit(exc.exit_code) from None
+    except (GateError, BaseExceptionGroup) as exc:
+        error = first_of_ours(exc)
+        if error is None:
+            raise
+        print(f"gate: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         print("gate: stopped", file=sys.stderr)
         raise SystemExit(exits.STOPPED) from None
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(exits.STOPPED) from None
+
+
+def first_of_ours(exc: BaseException) -> GateError | None:
+    """The first error of ours in an exception that may be a group; None where there is another in it."""
+    if not isinstance(exc, BaseExceptionGroup):
+        return exc if isinstance(exc, GateError) else None
+    found = [first_of_ours(each) for each in exc.exceptions]
+    return None if None in found else found[0]
 
 
 @app.command("run", epilog="Example: gate run humaneval --source samples:candidates.jsonl --out runs/first")

@@ -6,7 +6,6 @@ import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 
 import anyio
@@ -101,7 +100,11 @@ def execute(options: RunOptions, where: RunDir) -> tuple[Summary, str, bool]:
     known = wiring.open_engine(options.runtime)
     with wiring.open_source(options.source) as source:
         where.create()
-        suites_digest, number = where.write_suites(selected(bank, options))
+        try:
+            suites_digest, number = where.write_suites(selected(bank, options))
+        except BaseException:
+            where.discard()
+            raise
         warn_unknown(source, where)
         config = configuration(options, bank, suites_digest, number)
         config["source"] = {**source_facts(options.source), "digest": source.digest}
@@ -164,16 +167,19 @@ def selected(bank: Bank, options: RunOptions) -> Iterator[Task]:
         SpecError: A task that was named is not in the bank, or there is none.
     """
     wanted = set(options.tasks)
+    first = None
     number = 0
-    tasks = (task for task in bank.tasks() if not options.tasks or task.id in options.tasks)
-    for task in islice(tasks, options.limit):
+    for task in bank.tasks():
+        first = first or task.id
+        if options.tasks and task.id not in wanted:
+            continue
+        if number == options.limit:
+            break
         wanted.discard(task.id)
         number += 1
         yield task
-    if wanted and options.limit is None:
-        raise SpecError(f"--task: {bank.name} has no task {sorted(wanted)[0]!r}: look at its ids with `gate banks`")
-    if number == 0:
-        raise SpecError(f"{options.bank}: no task is left to run: check --task and --limit")
+    if wanted and number != options.limit:
+        raise SpecError(f"--task: {bank.name} has no task {min(wanted)!r}: its first is {first!r}")
 
 
 def warn_unknown(source: wiring.PoolSource, where: RunDir) -> None:

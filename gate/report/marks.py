@@ -11,7 +11,8 @@ import re
 MAX_CHARS = 200
 
 _FOLDERS = re.compile(r"(?:(?<![\w.:/-])|(?<=://))/(?:[^\s/]+/)*+(?=[^\s/])")
-_MARKS = re.compile(r"[\\`*\[\]<>|#~&$]")
+# An underscore inside a word is none: `none_passed` reads as it is in the source, too.
+_MARKS = re.compile(r"[\\`*\[\]<>|#~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
 def line(text: object) -> str:
