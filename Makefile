@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup engine demo test lint check image bench soak clean
+.PHONY: help setup engine demo test lint check image soak clean
 
 # Keyed on what is installed and on where: a moved checkout has a broken .venv.
 KEY := $(shell { pwd; cat pyproject.toml; } | cksum | tr ' ' -)
@@ -17,8 +17,7 @@ help:
 	@echo "make setup    what the others need: .venv, an engine that answers, the image; a second call does nothing"
 	@echo "make check    ruff, mypy --strict, and the tests that are fast and need no engine"
 	@echo "make image    build the sandbox image where it is not current"
-	@echo "make bench    what one candidate costs, by isolation and concurrency"
-	@echo "make soak     a long run under load: nothing may be left behind"
+	@echo "make soak     the long runs: killed and stopped again and again, nothing lost, nothing left running"
 	@echo "make clean    remove .venv and caches; recorded runs stay"
 
 setup: image
@@ -33,21 +32,18 @@ demo: setup
 	@.venv/bin/gate demo
 
 test: setup lint
-	@.venv/bin/pytest -m "not live"
+	@.venv/bin/pytest -m "not live and not soak"
 
 check: lint
-	@.venv/bin/pytest -q -m "not docker and not live and not slow"
+	@.venv/bin/pytest -q -m "not docker and not live and not slow and not soak"
 
 lint: $(INSTALLED)
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check --quiet
 	@.venv/bin/mypy --strict gate sandbox
 
-bench: setup
-	@.venv/bin/python tests/bench.py
-
 soak: setup
-	@.venv/bin/python tests/soak.py
+	@.venv/bin/pytest -m soak --timeout 3600 -rP
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov

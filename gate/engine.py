@@ -18,7 +18,7 @@ import anyio
 from gate import records, rules
 from gate.errors import BackendError
 from gate.history import History, Judged, TaskHistory
-from gate.model import Call, Candidate, Decision, Outcome, Task, Test, Verdict
+from gate.model import Call, Candidate, Decision, Observation, Outcome, Task, Test, Verdict
 from gate.seams import CandidateSource, Ledger, Sandbox
 
 
@@ -110,7 +110,8 @@ class TaskRun:
     ) -> Judged:
         """Observe as often as the rules ask for it."""
         suite = self.task.suite
-        seen, digests = [], []
+        seen: list[Observation] = []
+        digests: list[str] = []
         while True:
             step = rules.next_step(tests, suite.limits, seen, repeat=repeat)
             if isinstance(step, Verdict):

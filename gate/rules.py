@@ -128,9 +128,7 @@ class Look:
     alone: bool
 
 
-def next_step(
-    tests: Sequence[Test], limits: Limits, seen: Sequence[Observation], *, repeat: bool
-) -> Look | Verdict:
+def next_step(tests: Sequence[Test], limits: Limits, seen: Sequence[Observation], *, repeat: bool) -> Look | Verdict:
     """What follows from the observations of one candidate so far: another look, or the verdict.
 
     A time limit that may be the host's fault is looked at once more, alone, and the
@@ -142,21 +140,23 @@ def next_step(
         seen: Its observations under the calls of these tests, in the order of the looks.
         repeat: Whether a pass is repeated; so it is for the tests that decide.
     """
-    left = iter(seen)
-    verdict: Verdict | None = None
-    for seed in SEEDS if repeat else SEEDS[:1]:
-        for alone in (False, True):
-            observation = next(left, None)
-            if observation is None:
-                return Look(seed=seed, alone=alone)
-            if alone or not needs_confirmation(observation, limits):
-                break
-        graded = grade(tests, observation)
-        verdict = graded if verdict is None else confirm(verdict, graded)
-        if verdict.outcome is not Outcome.PASS:
-            break
-    assert verdict is not None
-    return verdict
+    first, left = _settle(seen, limits, SEEDS[0])
+    if isinstance(first, Look):
+        return first
+    verdict = grade(tests, first)
+    if verdict.outcome is not Outcome.PASS or not repeat:
+        return verdict
+    second, _ = _settle(left, limits, SEEDS[1])
+    return second if isinstance(second, Look) else confirm(verdict, grade(tests, second))
+
+
+def _settle(seen: Sequence[Observation], limits: Limits, seed: int) -> tuple[Observation | Look, Sequence[Observation]]:
+    """The observation that counts under one seed, or the look that it needs; and what is left of `seen`."""
+    if not seen:
+        return Look(seed=seed, alone=False), seen
+    if not needs_confirmation(seen[0], limits):
+        return seen[0], seen[1:]
+    return (seen[1], seen[2:]) if len(seen) > 1 else (Look(seed=seed, alone=True), ())
 
 
 def screen(candidate: Candidate) -> Verdict | None:

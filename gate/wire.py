@@ -210,8 +210,6 @@ class ReplyReader:
         self._line += part
 
     def _read_line(self, line: bytes) -> None:
-        if self.phase is Phase.ENDED:
-            raise Violation("a line after the last record")
         try:
             record = values.loads(line)
         except values.CodecError as exc:

@@ -186,6 +186,14 @@ def test_the_root_group_is_nobodys_own(host: Host, path: str, membership: str) -
     assert host.find() is NO_COUNTERS
 
 
+@pytest.mark.parametrize("membership", ["4:memory:/\n2:cpuacct:/box\n", "4:memory:/box\n2:cpuacct:/..\n"])
+def test_half_of_the_groups_is_none_of_them(host: Host, membership: str) -> None:
+    """On v1 a container without both groups of its own has no counters, also where one could be read."""
+    host.runs(membership)
+    host.v1("/box")
+    assert host.find() is NO_COUNTERS
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "max", "-1", "1.5", "0x10", "²", "٣", "1 2", "1_000", "9" * 21, "9" * 5000, b"\xff\xfe", "\0"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -15,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gate.backends import jsonl
-from gate.backends.jsonl import FIRST, SYNCED_KINDS, JsonlLedger, read_ledger, utc_now
+from gate.backends.jsonl import FIRST, SYNCED_KINDS, JsonlLedger, LineIndex, read_ledger, read_lines, utc_now
 from gate.errors import BackendError, IntegrityError, SpecError
 from gate.model import digest_bytes
 
@@ -221,7 +221,7 @@ def test_a_refused_writer_leaves_no_open_file(path: Path, monkeypatch: pytest.Mo
     def refuse(file: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(jsonl.fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(BackendError, match="No locks available"):
         JsonlLedger(path)
 
@@ -230,6 +230,65 @@ def test_a_place_that_cannot_be_written_is_our_world(tmp_path: Path) -> None:
     """A directory that is not there is a sentence that names it."""
     with pytest.raises(BackendError, match="cannot be opened for writing: No such file"):
         JsonlLedger(tmp_path / "gone" / "ledger.jsonl")
+
+
+@pytest.mark.parametrize("size", [1, 1 << 16, (1 << 16) + 1, 200_000])
+def test_a_ledger_that_is_opened_again_goes_on(path: Path, size: int) -> None:
+    """The next record is bound to the last one, however long that is, and nothing is cut."""
+    head = write(path, {"n": 0}, {"text": "x" * size})
+    before = path.read_bytes()
+    with JsonlLedger(path) as ledger:
+        assert (ledger.head, ledger.cut_bytes) == (head, 0)
+        assert path.read_bytes() == before
+        ledger.append("note", {"n": 2})
+    assert path.read_bytes().startswith(before)
+    assert len(list(read_ledger(path))) == 3
+
+
+def test_a_torn_end_and_nothing_else_is_cut(path: Path) -> None:
+    """Opening cuts what stands behind the last line feed, says how much that was, and the chain goes on."""
+    write(path, {"n": 0}, {"n": 1})
+    data = path.read_bytes()
+    first = len(raw_lines(path)[0]) + 1
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        kept = first if length >= first else 0
+        with JsonlLedger(path) as ledger:
+            assert ledger.cut_bytes == length - kept
+            assert path.read_bytes() == data[:kept]
+            ledger.append("note", {"n": "next"})
+        assert [record["n"] for record in read_ledger(path)] == [*([0] if kept else []), "next"]
+
+
+def test_a_second_writer_cuts_nothing(path: Path) -> None:
+    """What looks torn may be a line that the first writer is about to end."""
+    with JsonlLedger(path) as ledger:
+        ledger.append("note", {"n": 0})
+        with path.open("ab") as file:
+            file.write(b'{"kind":')
+        data = path.read_bytes()
+        with pytest.raises(SpecError):
+            JsonlLedger(path)
+        assert path.read_bytes() == data
+
+
+def test_append_says_under_which_digest_a_record_is_kept(path: Path) -> None:
+    """The digest is the line's own, so that another record can name it."""
+    with JsonlLedger(path) as ledger:
+        digests = [ledger.append("note", {"n": number}) for number in range(3)]
+        assert ledger.head == digests[-1]
+    assert digests == [digest_bytes(line) for line in raw_lines(path)] == [line.digest for line in read_lines(path)]
+
+
+def test_the_lines_of_a_task_are_found_again(path: Path) -> None:
+    """An index gives the lines of each task, in order, as a full reading would; unknown tasks have none."""
+    write(path, {"task": "a", "n": 0}, {"n": 1}, {"task": "b", "n": "\u2028"}, {"task": "a", "n": 3}, {"task": ["a"]})
+    index, lines = LineIndex(path), list(read_lines(path))
+    for line in lines:
+        index.add(line)
+    assert list(index.lines("a")) == [lines[0], lines[3]]
+    assert list(index.lines("b")) == [lines[2]]
+    assert list(index.lines("c")) == []
 
 
 def full(*_: Any) -> int:
@@ -293,7 +352,12 @@ def test_a_record_is_written_in_one_piece(path: Path, monkeypatch: pytest.Monkey
     """One write a record, so that a crash leaves a torn end and no torn middle."""
     written: list[bytes] = []
     write_all = os.write
-    monkeypatch.setattr(os, "write", lambda file, data: (written.append(bytes(data)), write_all(file, data))[1])
+
+    def note(file: int, data: bytes) -> int:
+        written.append(data)
+        return write_all(file, data)
+
+    monkeypatch.setattr(os, "write", note)
     write(path, {"text": "x" * 100_000}, {"n": 1})
     assert written == [line + b"\n" for line in raw_lines(path)]
 

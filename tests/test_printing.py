@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 from collections import Counter
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gate.cli import printing
 from gate.cli.printing import counts_line, decision_line, escape, print_json, progress, say
 from gate.model import Decision
 
@@ -85,9 +85,9 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("decision", "line"),
     [
-        (DELIVERED, "words/a: delivered, draw 1 of 2"),
+        (DELIVERED, "words/a: delivered after 2 draws"),
         (REFUSED, "words/b: refused after 5 draws (none_passed)"),
-        (Decision(task_id="c", outcome="infra", reason="gone", draws=1), "c: infra after 1 draws (gone)"),
+        (Decision(task_id="c", outcome="infra", reason="gone", draws=1), "c: infra after 1 draw (gone)"),
         (Decision(task_id="d", outcome="refused", draws=0), "d: refused after 0 draws ()"),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_hostile_reason_stays_in_its_line(reason: str) -> None:
     """A reason cannot write a line of its own, such as another task's delivery."""
     line = decision_line(Decision(task_id="a", outcome="infra", reason=reason, draws=1))
     assert line.isprintable()
-    assert line.startswith("a: infra after 1 draws (")
+    assert line.startswith("a: infra after 1 draw (")
 
 
 def test_counts_are_named_also_where_they_are_zero() -> None:
@@ -130,7 +130,7 @@ def test_elsewhere_than_on_a_terminal_a_line_comes_now_and_then(
 ) -> None:
     """A log gets a line of counts every ten seconds, not one a task."""
     now_s = 100.0
-    monkeypatch.setattr(printing.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     with progress(9, quiet=False, verbose=False) as shown:
         shown.advance(DELIVERED)
         now_s = 109.9

@@ -25,7 +25,7 @@ RUN: dict[str, Any] = {
     "bank": {"name": "words", "reference": "/home/me/banks/words.jsonl", "digest": "d1" * 32},
     "suites_digest": "d2" * 32,
     "source": {"spec": "samples:k5.jsonl", "path": "/home/me/saved/k5.jsonl", "digest": "d3" * 32},
-    "options": {"draws": 5, "isolation": "container", "infra_budget": 0.01},
+    "options": {"draws": 5, "full_pool": False, "isolation": "container", "infra_budget": 0.01},
     "engine": {"name": "Docker", "version": "27.1", "runtime": "runc"},
     "image": {"content": "c0" * 32, "python": "3.12.7"},
 }

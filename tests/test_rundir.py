@@ -29,30 +29,52 @@ def task(task_id: str, expected: Json = 1) -> Task:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDir:
-    found = RunDir(tmp_path / "runs" / "one")
-    found.create()
-    return found
+    return begun(tmp_path / "runs" / "one")
 
 
-def test_a_new_directory_is_made_with_its_parents(run: RunDir) -> None:
-    """An empty directory is taken, too."""
-    assert run.path.is_dir()
-    run.create()
+def begun(path: Path) -> RunDir:
+    with RunDir(path).beginning():
+        pass
+    return RunDir(path)
+
+
+def test_a_run_begins_in_one_step(tmp_path: Path) -> None:
+    """Until all is written there is no run directory; then there is a whole one, with its parents."""
+    run = RunDir(tmp_path / "runs" / "one")
+    with run.beginning() as new:
+        new.write_config({"a": 1})
+        assert not run.path.exists()
+    assert run.read_config() == {"a": 1}
+    assert [path.name for path in run.path.parent.iterdir()] == ["one"]
+
+
+def test_a_run_that_does_not_begin_leaves_nothing(tmp_path: Path) -> None:
+    """What goes wrong at the beginning leaves neither the directory nor a part of it."""
+    with pytest.raises(RuntimeError), RunDir(tmp_path / "one").beginning() as new:
+        new.write_config({"a": 1})
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_directory_is_taken(tmp_path: Path) -> None:
+    """A directory that was made beforehand is used."""
+    (tmp_path / "one").mkdir()
+    assert begun(tmp_path / "one").path.is_dir()
 
 
 def test_a_directory_with_something_in_it_is_refused(run: RunDir) -> None:
     """Nobody's results are written over: the message says what to do."""
     (run.path / "notes.txt").touch()
     with pytest.raises(SpecError, match=r"one: is not empty: choose another --out"):
-        run.create()
+        begun(run.path)
 
 
 def test_a_directory_that_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:
     """A file in the way is a sentence that names it."""
     (tmp_path / "file").touch()
     for place in ("file", "file/below"):
-        with pytest.raises(SpecError, match=r"file.*: cannot be made"):
-            RunDir(tmp_path / place).create()
+        with pytest.raises(SpecError, match=r"file.*: (cannot be made|is not empty)"):
+            begun(tmp_path / place)
 
 
 def test_the_tasks_come_back_as_they_were_loaded(run: RunDir) -> None:
@@ -62,13 +84,12 @@ def test_the_tasks_come_back_as_they_were_loaded(run: RunDir) -> None:
     assert list(run.tasks()) == tasks
     assert [suite.digest for suite in run.suite_specs()] == [each.suite.digest for each in tasks]
     assert number == 3
-    assert digest == hashlib.sha256(gzip.decompress(run.suites.read_bytes())).hexdigest()
+    assert digest == hashlib.sha256(run.suites.read_bytes()).hexdigest() == run.suites_digest()
 
 
 def test_the_copy_of_the_tasks_is_the_same_bytes_again(run: RunDir, tmp_path: Path) -> None:
     """No time and no name is in it: the same tasks give the same file."""
-    other = RunDir(tmp_path / "other")
-    other.create()
+    other = begun(tmp_path / "other")
     assert run.write_suites([task("a"), task("b")]) == other.write_suites([task("a"), task("b")])
     assert run.suites.read_bytes() == other.suites.read_bytes()
 
@@ -144,7 +165,7 @@ def test_what_is_delivered_is_the_bytes_that_ran(run: RunDir) -> None:
     wrong, right, other = drawn("words/a", 0, "wrong"), drawn("words/a", 1, SURROGATE), drawn("b", 0, "refused")
     refused = Decision(task_id="b", outcome="refused", reason="none_passed", draws=1)
     keep(run, wrong, right, delivered(right), other, refused)
-    run.write_delivered()
+    run.write_delivered(run.path)
     files = [path for path in (run.path / "delivered").rglob("*") if path.is_file()]
     assert files == [run.path / "delivered" / "words" / "a.py"]
     assert files[0].read_bytes() == right.code_bytes
@@ -157,7 +178,7 @@ def test_all_candidates_stand_in_one_file(run: RunDir) -> None:
     """Every draw, in the ledger's order, in the field's convention for samples."""
     pool = [drawn("a", 0, "x"), drawn("b", 0, "\u2028\x85\x1e"), drawn("a", 1, "")]
     keep(run, *pool)
-    run.write_delivered()
+    run.write_delivered(run.path)
     found = rows(run.path / "candidates.jsonl")
     assert [(row["task_id"], row["index"], row["solution"]) for row in found] == [
         (each.task_id, each.index, each.code) for each in pool
@@ -169,7 +190,7 @@ def test_equal_programs_are_delivered_once(run: RunDir) -> None:
     """Two draws with the same bytes are one delivery, and two tasks with the same bytes are two."""
     first, again, other = drawn("a", 0, "same"), drawn("a", 1, "same"), drawn("b", 0, "same")
     keep(run, first, again, delivered(first), other, delivered(other))
-    run.write_delivered()
+    run.write_delivered(run.path)
     assert [(row["task_id"], row["index"]) for row in rows(run.path / "delivered.jsonl")] == [("a", 0), ("b", 0)]
 
 
@@ -178,9 +199,9 @@ def test_what_is_derived_is_the_same_bytes_again(run: RunDir) -> None:
     right = drawn("a", 0, "x")
     keep(run, right, delivered(right))
     names = ("candidates.jsonl", "delivered.jsonl", "delivered/a.py")
-    run.write_delivered()
+    run.write_delivered(run.path)
     before = [(run.path / name).read_bytes() for name in names]
-    run.write_delivered()
+    run.write_delivered(run.path)
     assert [(run.path / name).read_bytes() for name in names] == before
 
 
@@ -191,7 +212,7 @@ def test_nothing_is_derived_from_a_damaged_ledger(run: RunDir) -> None:
     run.ledger.write_bytes(run.ledger.read_bytes().replace(b'"draws":5', b'"draws":4'))
     run.ledger.write_bytes(run.ledger.read_bytes() + b"{}\n")
     with pytest.raises(IntegrityError):
-        run.write_delivered()
+        run.write_delivered(run.path)
     assert not (run.path / "delivered").exists()
 
 
@@ -210,7 +231,7 @@ def test_a_full_disk_is_our_world(run: RunDir, monkeypatch: pytest.MonkeyPatch) 
         run.write_config({})
     monkeypatch.setattr(Path, "write_bytes", refuse)
     with pytest.raises(BackendError, match=r"one: cannot be written \(No space left"):
-        run.write_delivered()
+        run.write_delivered(run.path)
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import tracemalloc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -269,6 +269,7 @@ PROGRAM_BREAKS: dict[str, list[Any]] = {
     "a huge status": [READY, {"i": 0, "printed": "", "status": 10**400}],
     "no status": [READY, {"i": 0, "printed": ""}],
     "output that is no base64": [READY, {"i": 0, "printed": "a", "status": 0}],
+    "output with blanks in its base64": [READY, {"i": 0, "printed": "YQ ==", "status": 0}],
     "output that is not ASCII": [READY, {"i": 0, "printed": "é===", "status": 0}],
     "output with lone surrogates": [READY, {"i": 0, "printed": "\ud800", "status": 0}],
     "output that is a list": [READY, {"i": 0, "printed": [], "status": 0}],
@@ -319,7 +320,7 @@ def test_not_a_byte_follows_the_last_record(rest: bytes) -> None:
 
 def test_the_replies_are_what_was_said() -> None:
     """Each kind of record becomes the reply of its kind."""
-    answers = [
+    answers: list[Record] = [
         {"value": {"$tuple": [1, None]}},
         {"raised": ["KeyError", "LookupError"], "message": "'a'"},
         {"unserialisable": "a value of type generator"},
@@ -362,9 +363,17 @@ def test_a_death_after_the_end_marker_is_no_early_death() -> None:
     assert (reader.phase, reader.death) == (Phase.ENDED, None)
 
 
+def test_the_largest_of_each_kind_is_taken() -> None:
+    """Fifty names along an MRO and a status of 255 are still what they say."""
+    answer = {"raised": ["E"] * 50, "message": ""}
+    assert read(lines([READY, LOADED, {"i": 0, **answer}])).replies[0].types == ("E",) * 50
+    for status in (255, -255):
+        assert read(lines([READY, {"died": status}])).death == Death(status=status)
+
+
 def test_messages_and_names_are_cut() -> None:
     """Texts of a candidate are bounded: messages, names of types, and the version."""
-    answers = [
+    answers: list[Record] = [
         {"raised": ["E" * 500], "message": "m" * 9000},
         {"unserialisable": "u" * 9000},
         {"too_large": "t" * 9000},
@@ -384,12 +393,21 @@ def test_feed_says_whether_something_moved_on(record: bytes, moved: bool) -> Non
 def test_a_line_beyond_the_limit_is_a_flood_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that is too long is never handed to the parser, whether it ends or not."""
     reader = read(lines([READY, LOADED]))
-    seen: list[int] = []
-    parse: Callable[[bytes], Any] = values.loads
-    monkeypatch.setattr(values, "loads", lambda data: (seen.append(len(data)), parse(data))[1])
+
+    def parse(data: bytes) -> None:
+        raise AssertionError(f"{len(data)} bytes came to the parser")
+
+    monkeypatch.setattr(values, "loads", parse)
     with pytest.raises(Flood):
         reader.feed(line({"i": 0, "value": "x" * 200_000}))
-    assert seen == []
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_one_line_is_bounded_where_many_may_come(end: bytes) -> None:
+    """The room that a thousand replies have together is not one reply's."""
+    reader = read(lines([READY, LOADED]), calls=1000)
+    with pytest.raises(Flood, match="a reply is larger"):
+        reader.feed(line({"i": 0, "value": "x" * 200_000}).removesuffix(b"\n") + end)
 
 
 def test_many_small_lines_beyond_the_limit_are_a_flood() -> None:
@@ -486,7 +504,7 @@ def test_the_tail_floods_beyond_its_limit_only() -> None:
     tail = Tail(10_000)
     tail.feed(b"a" * 9_999)
     tail.feed(b"b")
-    with pytest.raises(Flood):
+    with pytest.raises(Flood, match="more than 9 KB"):
         tail.feed(b"c")
     assert tail.text() == "a" * (TAIL_BYTES - 2) + "bc"
 

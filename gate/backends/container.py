@@ -260,6 +260,8 @@ class ContainerSandbox:
                 await self._read_replies(box, exchange, limits, calls)
             except (EOFError, OSError):
                 exchange.detail = "the stream ended before the last reply"
+            except ValueError as exc:
+                exchange.exit, exchange.detail = Exit.FAULT, str(exc)
             except wire.Violation as exc:
                 exchange.exit, exchange.detail = Exit.PROTOCOL, str(exc)
             except wire.Flood as exc:

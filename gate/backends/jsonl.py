@@ -16,6 +16,7 @@ import errno
 import fcntl
 import json
 import os
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -95,7 +96,7 @@ class JsonlLedger:
         """Write one line; why not, where it may not be there as a whole."""
         try:
             if os.write(self._file, line) < len(line):
-                return OSError(errno.ENOSPC, "the disk took only a part of it")
+                return OSError(errno.ENOSPC, "the disk took only a part of it: is it full?")
             if synced:
                 os.fsync(self._file)
         except OSError as exc:
@@ -194,3 +195,28 @@ def _parse(path: Path, number: int, line: bytes) -> dict[str, Json]:
     if not isinstance(record, dict) or not record.keys() >= _RESERVED:
         raise IntegrityError(f"{path}:{number}: this line is no record")
     return record
+
+
+class LineIndex:
+    """Where the lines of each task stand, so that a task's records are read without all others.
+
+    What it keeps is one number a line. Lines are added as `read_lines` gives them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offsets: dict[str, array[int]] = {}
+
+    def add(self, line: Line) -> None:
+        """Note one line; those that speak of no task are not kept."""
+        task_id = line.record.get("task")
+        if isinstance(task_id, str):
+            self._offsets.setdefault(task_id, array("Q")).append(line.offset)
+
+    def lines(self, task_id: str) -> Iterator[Line]:
+        """The lines of one task, in order."""
+        with self._path.open("rb") as file:
+            for offset in self._offsets.get(task_id, ()):
+                file.seek(offset)
+                text = file.readline().removesuffix(b"\n")
+                yield Line(offset=offset, digest=digest_bytes(text), record=json.loads(text))

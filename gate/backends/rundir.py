@@ -11,9 +11,10 @@ import gzip
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,41 +46,58 @@ class RunDir:
         """All records."""
         return self.path / "ledger.jsonl"
 
-    def create(self) -> None:
-        """Make the directory.
+    @contextmanager
+    def beginning(self) -> Iterator[RunDir]:
+        """A directory beside this one, which becomes it in one step when the block ends well.
+
+        So there is a whole run directory or none, whenever this process is killed.
 
         Raises:
-            SpecError: There is something in it already, or it cannot be made.
+            SpecError: There is something here already, or it cannot be made.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if any(self.path.iterdir()):
-                raise SpecError(f"{self.path}: is not empty: choose another --out")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                raise SpecError(f"{self.path}: is not empty: choose another --out, or --resume it if it is a run")
+            begun = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.", suffix=".begun", dir=self.path.parent))
         except OSError as exc:
             raise SpecError(f"{self.path}: cannot be made ({exc.strerror}): choose another --out") from exc
-
-    def discard(self) -> None:
-        """Take back a directory in which nothing has happened yet."""
-        self.suites.unlink(missing_ok=True)
-        with suppress(OSError):
-            self.path.rmdir()
+        try:
+            yield RunDir(begun)
+            with _writing(self.path):
+                begun.chmod(0o755)
+                os.rename(begun, self.path)
+                sync(self.path.parent)
+        except BaseException:
+            shutil.rmtree(begun, ignore_errors=True)
+            raise
 
     def write_suites(self, tasks: Iterable[Task]) -> tuple[str, int]:
-        """Write the tasks as loaded; their digest (of the uncompressed lines) and number.
+        """Write the tasks as loaded; the digest of the file's bytes, and their number.
 
         Raises:
             BackendError: They cannot be written.
         """
-        digest, number = hashlib.sha256(), 0
+        number = 0
         with _writing(self.suites):
             with self.suites.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as file:
                 for task in tasks:
-                    line = canonical_json(task.suite.source).encode("ascii") + b"\n"
-                    digest.update(line)
-                    file.write(line)
+                    file.write(canonical_json(task.suite.source).encode("ascii") + b"\n")
                     number += 1
             sync(self.suites)
-        return digest.hexdigest(), number
+        return self.suites_digest(), number
+
+    def suites_digest(self) -> str:
+        """SHA-256 of the bytes of the tasks as loaded.
+
+        Raises:
+            IntegrityError: They are gone.
+        """
+        try:
+            with self.suites.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as exc:
+            raise IntegrityError(f"{self.suites}: cannot be read ({exc.strerror})") from exc
 
     def tasks(self) -> Iterator[Task]:
         """The tasks as loaded, from this run's own copy.
@@ -127,8 +145,8 @@ class RunDir:
         """The ledger's records, in order, with the chain checked."""
         return read_ledger(self.ledger)
 
-    def write_delivered(self) -> None:
-        """Write `candidates.jsonl`, `delivered.jsonl` and `delivered/TASK.py` from the ledger.
+    def write_delivered(self, into: Path) -> None:
+        """Write `candidates.jsonl`, `delivered.jsonl` and `delivered/TASK.py` from the ledger into a directory.
 
         Programs are written byte for byte as they ran. What is kept in memory is one
         digest a delivered task.
@@ -141,9 +159,9 @@ class RunDir:
             if record["kind"] == "decision" and record["outcome"] == "delivered":
                 wanted[record["task"]] = record["delivered"]
         with (
-            _writing(self.path),
-            (self.path / "candidates.jsonl").open("wb") as candidates,
-            (self.path / "delivered.jsonl").open("wb") as delivered,
+            _writing(into),
+            (into / "candidates.jsonl").open("wb") as candidates,
+            (into / "delivered.jsonl").open("wb") as delivered,
         ):
             for record in self.records():
                 if record["kind"] != "candidate":
@@ -153,12 +171,12 @@ class RunDir:
                 if wanted.get(record["task"]) == record["digest"]:
                     del wanted[record["task"]]
                     delivered.write(_sample_line(row))
-                    self._write_program(record["task"], record["code"])
+                    _write_program(into / "delivered" / f"{record['task']}.py", record["code"])
 
-    def _write_program(self, task_id: str, code: str) -> None:
-        path = self.path / "delivered" / f"{task_id}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(code.encode("utf-8", "surrogatepass"))
+
+def _write_program(path: Path, code: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(code.encode("utf-8", "surrogatepass"))
 
 
 def _sample_line(row: dict[str, Json]) -> bytes:
@@ -195,6 +213,9 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """Have a file's bytes on the disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    """Have a file's bytes, or a directory's names, on the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gate.cli import exits
-from gate.errors import GateError
+from gate.errors import GateError, SpecError
 
 app = typer.Typer(
     name="gate",
@@ -64,21 +64,31 @@ def first_of_ours(exc: BaseException) -> GateError | None:
 
 @app.command("run", epilog="Example: gate run humaneval --source samples:candidates.jsonl --out runs/first")
 def run_command(
-    bank: Annotated[str, typer.Argument(metavar="BANK", help="A file, a folder or a bundled bank's name.")],
+    bank: Annotated[
+        str | None, typer.Argument(metavar="BANK", help="A file, a folder or a bundled bank's name.")
+    ] = None,
     source: Annotated[
-        str, typer.Option("--source", help="Where candidates come from: samples:FILE|FOLDER or scripted:FILE.")
-    ],
-    draws: Annotated[int, typer.Option("--draws", min=1, max=5, help="Candidates a task at most.")] = 5,
-    full_pool: Annotated[bool, typer.Option("--full-pool", help="Go on drawing after a pass, for replays.")] = False,
-    isolation: Boundary = Isolation.container,
+        str | None, typer.Option("--source", help="Where candidates come from: samples:FILE|FOLDER or scripted:FILE.")
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option("--draws", min=1, max=5, help="Candidates a task at most; default 5.")
+    ] = None,
+    full_pool: Annotated[
+        bool | None, typer.Option("--full-pool", help="Go on drawing after a pass, for replays.")
+    ] = None,
+    isolation: Annotated[Isolation | None, typer.Option("--isolation", help="Where candidates run.")] = None,
     runtime: Runtime = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run directory; default: a new one in runs/.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", metavar="DIR", help="Go on with a run; its options come from it.")
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many tasks only.")] = None,
     task: Annotated[list[str] | None, typer.Option("--task", help="This task only; repeatable.")] = None,
     jobs: Jobs = None,
     infra_budget: Annotated[
-        str, typer.Option("--infra-budget", help="Share of tasks that our own world may fail.")
-    ] = "1%",
+        str | None, typer.Option("--infra-budget", help="Share of tasks that our own world may fail; default 1%.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
     quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every decision.")] = False,
     json: Json = False,
@@ -86,23 +96,84 @@ def run_command(
     """Draw until a candidate passes, or refuse: the gate over a whole bank."""
     from gate.cli import run as verb
 
+    if resume is not None and out is not None:
+        raise SpecError("--out: a resumed run stays where it is: leave --out away")
+    bound = verb.Bound(
+        draws=draws,
+        full_pool=full_pool,
+        isolation=None if isolation is None else isolation.value,
+        runtime=runtime,
+        limit=limit,
+        tasks=None if not task else tuple(task),
+        infra_budget=None if infra_budget is None else verb.parse_share(infra_budget),
+    )
     options = verb.RunOptions(
         bank=bank,
         source=source,
-        draws=draws,
-        full_pool=full_pool,
-        isolation=isolation.value,
-        runtime=runtime,
+        bound=bound,
+        resume=resume,
         out=out,
-        limit=limit,
-        tasks=tuple(task or ()),
         jobs=jobs,
-        infra_budget=verb.parse_share(infra_budget),
         quiet=quiet,
         verbose=verbose,
         json=json,
     )
+    if dry_run:
+        from gate.cli.dry_run import dry_run as ask
+
+        raise typer.Exit(ask(options))
     raise typer.Exit(verb.run(options))
+
+
+@app.command("show", epilog="Example: gate show runs/first HumanEval/0")
+def show_command(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    task: Annotated[str | None, typer.Argument(metavar="TASK", help="One task, in full.")] = None,
+    json: Json = False,
+) -> None:
+    """What happened: a line for each task, or one task in full."""
+    from gate.cli import show as verb
+
+    raise typer.Exit(verb.show(run_dir, task, as_json=json))
+
+
+@app.command("report", epilog="Example: gate report runs/first")
+def report_command(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    json: Json = False,
+) -> None:
+    """Make everything again that derives from a run's ledger, and print its report."""
+    from gate.cli import report as verb
+
+    raise typer.Exit(verb.report(run_dir, as_json=json))
+
+
+@app.command("verify", epilog="Example: gate verify runs/first --head 6bf6965e…")
+def verify_command(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="SHA", help="The ledger's head as you know it from elsewhere.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Derive every claim of a run again: verdicts, decisions, counts, reports."""
+    from gate.cli import verify as verb
+
+    raise typer.Exit(verb.verify(run_dir, head=head, as_json=json))
+
+
+@app.command("clean", epilog="Example: gate clean --dry-run")
+def clean_command(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also those whose owner may still live, or lived elsewhere.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Remove containers that dead gates left behind."""
+    from gate.cli import clean as verb
+
+    raise typer.Exit(verb.clean(dry_run=dry_run, everything=all_, as_json=json))
 
 
 @app.command("test", epilog="Example: gate test suites/mine.yaml candidate.py")

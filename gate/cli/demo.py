@@ -24,10 +24,10 @@ def demo(*, out: Path | None, jobs: int | None, quiet: bool) -> int:
     if not quiet:
         printing.say("HumanEval, 157 tasks: up to five candidates by code-davinci-002 each, drawn in order,")
         printing.say("each run in a fresh container against tests that are data; the first that passes is delivered.")
-    summary, _, stopped = execute(options, where)
+    outcome = execute(options, where)
     print((where.path / "REPORT.md").read_text(encoding="utf-8"))
     print(f"Everything that was seen: {where.path}/ledger.jsonl")
     print(f"Delivered programs:       {where.path}/delivered/")
-    if stopped:
+    if outcome.stopped:
         return exits.STOPPED
-    return exits.DONE if summary.has_headline(options.infra_budget) else exits.WORLD
+    return exits.DONE if outcome.summary.has_headline(outcome.config["options"]["infra_budget"]) else exits.WORLD

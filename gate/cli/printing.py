@@ -72,12 +72,17 @@ class Silence:
 
 
 def decision_line(decision: Decision) -> str:
+    """One decision in words, with its task."""
+    return f"{escape(decision.task_id)}: {decision_words(decision)}"
+
+
+def decision_words(decision: Decision) -> str:
     """One decision in words, and in one line whatever its reason holds."""
-    task_id = escape(decision.task_id)
+    after = f"after {decision.draws} draw" + ("" if decision.draws == 1 else "s")
     if decision.outcome == "delivered":
-        return f"{task_id}: delivered, draw {decision.index} of {decision.draws}"
+        return f"delivered {after}"
     reason = escape(" ".join((decision.reason or "").split()))
-    return f"{task_id}: {decision.outcome} after {decision.draws} draws ({reason})"
+    return f"{decision.outcome} {after} ({reason})"
 
 
 def counts_line(counts: Counter[str], total: int) -> str:

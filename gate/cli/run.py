@@ -1,46 +1,81 @@
-"""`gate run`: the gate over a whole bank."""
+"""`gate run`: the gate over a whole bank, from the start or from where a run was stopped."""
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 
 from gate import engine
+from gate.backends import leftovers
 from gate.backends.banks import Bank, open_bank
-from gate.backends.jsonl import JsonlLedger
-from gate.backends.rundir import RunDir, write_atomically
+from gate.backends.jsonl import FIRST, JsonlLedger
+from gate.backends.rundir import RunDir
 from gate.cli import exits, printing, wiring
-from gate.errors import SpecError
+from gate.cli.derive import closing_counts, derive_summary, write_derived
+from gate.errors import IntegrityError, SpecError
+from gate.history import History
 from gate.model import Json, Task, digest_bytes
-from gate.report import data, markdown
+from gate.report import data
 from gate.resources import suites_dir
-from gate.summary import Summary, Tally
+from gate.rules import MAX_DRAWS
+from gate.summary import Summary
 from gate.version import gate_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What the command line asked for."""
+class Bound:
+    """The options that a run is bound to: a resumed run has the same. None: not given."""
 
-    bank: str
-    source: str
-    draws: int = 5
-    full_pool: bool = False
-    isolation: str = "container"
+    draws: int | None = None
+    full_pool: bool | None = None
+    isolation: str | None = None
     runtime: str | None = None
-    out: Path | None = None
     limit: int | None = None
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[str, ...] | None = None
+    infra_budget: float | None = None
+
+    def as_json(self) -> dict[str, Json]:
+        """As `run.json` spells them, with the defaults filled in."""
+        return {
+            "draws": self.draws or MAX_DRAWS,
+            "full_pool": bool(self.full_pool),
+            "isolation": self.isolation or "container",
+            "runtime": self.runtime,
+            "limit": self.limit,
+            "tasks": list(self.tasks or ()),
+            "infra_budget": 0.01 if self.infra_budget is None else self.infra_budget,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the command line asked for; with `resume`, bank and source come from the run itself."""
+
+    bank: str | None = None
+    source: str | None = None
+    bound: Bound = Bound()
+    resume: Path | None = None
+    out: Path | None = None
     jobs: int | None = None
-    infra_budget: float = 0.01
     quiet: bool = False
     verbose: bool = False
     json: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended: what its ledger adds up to, its head, and whether a signal stopped it."""
+
+    config: dict[str, Json]
+    summary: Summary
+    head: str
+    stopped: bool
 
 
 def parse_share(text: str) -> float:
@@ -60,15 +95,15 @@ def parse_share(text: str) -> float:
 
 def run(options: RunOptions) -> int:
     """Run, print the result, and say with the exit code how it went."""
-    where = RunDir(options.out or new_run_path(options.bank))
-    summary, head, stopped = execute(options, where)
-    config = where.read_config()
-    result = data.run_json(config, summary, head=head)
+    where = RunDir(options.resume or options.out or new_run_path(str(options.bank)))
+    outcome = execute(options, where)
+    budget = outcome.config["options"]["infra_budget"]
     if options.json:
+        result = data.run_json(outcome.config, outcome.summary, head=outcome.head)
         printing.print_json({**result, "run_dir": str(where.path)})
     else:
-        print(f"{result_lines(summary, options.infra_budget)}\n{where.path}/REPORT.md")
-    return exits.STOPPED if stopped else exits.exit_code(summary, options.infra_budget)
+        print(f"{result_lines(outcome.summary, budget)}\n{where.path}/REPORT.md")
+    return exits.STOPPED if outcome.stopped else exits.exit_code(outcome.summary, budget)
 
 
 def new_run_path(bank: str) -> Path:
@@ -94,62 +129,152 @@ def result_lines(summary: Summary, infra_budget: float) -> str:
     return "\n".join(lines)
 
 
-def execute(options: RunOptions, where: RunDir) -> tuple[Summary, str, bool]:
-    """Everything but the printing: the summary, the ledger's head, and whether it was stopped."""
-    bank = open_bank(options.bank, suites_dir())
-    known = wiring.open_engine(options.runtime)
-    with wiring.open_source(options.source) as source:
-        where.create()
-        try:
-            suites_digest, number = where.write_suites(selected(bank, options))
-        except BaseException:
-            where.discard()
-            raise
-        warn_unknown(source, where)
-        config = configuration(options, bank, suites_digest, number)
-        config["source"] = {**source_facts(options.source), "digest": source.digest}
-        config |= wiring.engine_facts(known, options.runtime)
-        run_digest = digest_bytes(where.write_config(config))
-        with JsonlLedger(where.ledger) as ledger:
-            ledger.append("run", {"run": run_digest})
-            stopped = anyio.run(_run_all, options, where, number, source, known, ledger)
-            summary = derive_summary(where)
-            if not stopped:
-                ledger.append("closed", closing_counts(summary))
-            head = ledger.head
+def execute(options: RunOptions, where: RunDir) -> Outcome:
+    """Everything but the printing: begin or take up the run, decide what is left, derive."""
+    known = wiring.open_engine(options.bound.runtime)
+    leftovers.reap(known.client)
+    if options.resume is None:
+        begin(options, where, known)
+    config = where.read_config()
+    if options.resume is not None:
+        refuse_other_options(options, where, config, known)
+    spec = options.source or f"{config['source']['kind']}:{config['source']['path']}"
+    with wiring.open_source(spec) as source, JsonlLedger(where.ledger) as ledger:
+        if source.digest != config["source"]["digest"]:
+            raise SpecError(
+                f"--source {spec}: holds other samples ({source.digest[:12]}) than {where.path} was begun with "
+                f"({config['source']['digest'][:12]}): name those"
+            )
+        history = take_up(where, ledger)
+        stopped = anyio.run(_run_all, options, where, config, source, known, ledger, history)
+        summary = derive_summary(where)
+        if not stopped and not is_closed(where, summary):
+            ledger.append("closed", closing_counts(summary))
+        head = ledger.head
     write_derived(where, config, summary, head)
-    return summary, head, stopped
+    if not options.quiet and (stopped or summary.infra):
+        printing.say(f"gate: go on with: gate run --resume {shlex.quote(str(where.path))}")
+    return Outcome(config=config, summary=summary, head=head, stopped=stopped)
+
+
+def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
+    """Write what a run is bound to, in one step: there is a whole run directory, or none."""
+    if options.bank is None or options.source is None:
+        raise SpecError("gate run: a new run needs BANK and --source: see `gate run --help`")
+    bank = open_bank(options.bank, suites_dir())
+    with wiring.open_source(options.source) as source, where.beginning() as begun:
+        suites_digest, number = begun.write_suites(selected(bank, options.bound))
+        warn_unknown(source, begun)
+        config = {
+            "schema": "gate.config/1",
+            "version": gate_version(),
+            "bank": {"name": bank.name, "reference": options.bank, "digest": bank.digest(), "tasks": number},
+            "suites_digest": suites_digest,
+            "options": options.bound.as_json(),
+            "source": {**source_facts(options.source), "digest": source.digest},
+            **wiring.engine_facts(known, options.bound.runtime),
+        }
+        begun.write_config(config)
+
+
+def refuse_other_options(options: RunOptions, where: RunDir, config: dict[str, Json], known: wiring.Engine) -> None:
+    """A resumed run is the same run.
+
+    Raises:
+        SpecError: An option, the bank or the image differs; both values are named.
+        IntegrityError: The run's own copy of the suites is not the one that it is bound to.
+    """
+    given = {field.name: getattr(options.bound, field.name) for field in fields(Bound)}
+    for name, value in given.items():
+        recorded = config["options"][name]
+        if value is not None and (list(value) if isinstance(value, tuple) else value) != recorded:
+            flag = "--" + name.replace("_", "-").replace("tasks", "task")
+            raise SpecError(f"{flag} {value}: {where.path} was begun with {recorded}: leave it out, or begin a new run")
+    if options.bank is not None:
+        digest = open_bank(options.bank, suites_dir()).digest()
+        if digest != config["bank"]["digest"]:
+            raise SpecError(
+                f"{options.bank}: is another bank ({digest[:12]}) than {where.path} was begun with "
+                f"({config['bank']['digest'][:12]}): leave it out, or begin a new run"
+            )
+    if known.image.content != config["image"]["content"]:
+        raise SpecError(
+            f"{where.path}: was begun in image {config['image']['content']}, the engine has {known.image.content}: "
+            "build that one again, or begin a new run"
+        )
+    found = where.suites_digest()
+    if found != config["suites_digest"]:
+        raise IntegrityError(f"{where.suites}: has digest {found}, run.json says {config['suites_digest']}")
+
+
+def take_up(where: RunDir, ledger: JsonlLedger) -> History:
+    """Bind an empty ledger to the run, or read how far it came.
+
+    Raises:
+        IntegrityError: It is another run's ledger, or damaged.
+    """
+    bound = digest_bytes(where.run_json.read_bytes())
+    if ledger.cut_bytes:
+        printing.say(f"gate: {where.ledger}: cut a torn last record of {ledger.cut_bytes} bytes")
+    if ledger.head == FIRST:
+        ledger.append("run", {"run": bound})
+        return History()
+    history = History()
+    for number, record in enumerate(where.records()):
+        if number == 0 and (record["kind"] != "run" or record.get("run") != bound):
+            raise IntegrityError(f"{where.ledger}:1: is bound to run.json {record.get('run')}, not to {bound}")
+        history.add(record)
+    return history
+
+
+def is_closed(where: RunDir, summary: Summary) -> bool:
+    """Whether the ledger's last line closes it with these counts."""
+    last: dict[str, Json] = {}
+    for record in where.records():
+        last = record
+    return last["kind"] == "closed" and all(last[name] == count for name, count in closing_counts(summary).items())
 
 
 async def _run_all(
     options: RunOptions,
     where: RunDir,
-    number: int,
+    config: dict[str, Json],
     source: wiring.PoolSource,
     known: wiring.Engine,
     ledger: JsonlLedger,
+    history: History,
 ) -> bool:
-    """Decide all tasks; whether a signal stopped it."""
+    """Decide all that is left; whether a signal stopped it."""
+    tasks = [task_id for task_id, each in history.tasks.items() if each.is_decided]
+    left = config["bank"]["tasks"] - len(tasks)
     jobs = options.jobs or wiring.default_jobs()
-    stopped = False
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as watch:
             watch.start_soon(_stop_on_signal, scope)
-            with printing.progress(number, quiet=options.quiet, verbose=options.verbose) as shown:
-                async with wiring.open_sandbox(known, runtime=options.runtime, concurrency=jobs) as sandbox:
+            with printing.progress(left, quiet=options.quiet, verbose=options.verbose) as shown:
+                async with wiring.open_sandbox(
+                    known, runtime=config["options"]["runtime"], concurrency=jobs
+                ) as sandbox:
                     await engine.run_tasks(
-                        where.tasks(),
+                        (task for task in where.tasks() if is_left(task, history)),
                         source=source,
                         sandbox=sandbox,
                         ledger=ledger,
                         concurrency=jobs,
-                        draws=options.draws,
-                        full_pool=options.full_pool,
+                        draws=config["options"]["draws"],
+                        full_pool=config["options"]["full_pool"],
+                        history=history,
                         on_decision=shown.advance,
                     )
             watch.cancel_scope.cancel()
-    stopped = scope.cancelled_caught
-    return stopped
+    return scope.cancelled_caught
+
+
+def is_left(task: Task, history: History) -> bool:
+    """Whether something of a task is still to be done: its decision, or the measuring of what was delivered."""
+    known = history.task(task.id)
+    delivered = known.decision is not None and known.decision.outcome == "delivered"
+    return not known.is_decided or (delivered and bool(task.suite.hidden) and not known.measured)
 
 
 async def _stop_on_signal(scope: anyio.CancelScope) -> None:
@@ -160,25 +285,25 @@ async def _stop_on_signal(scope: anyio.CancelScope) -> None:
             return
 
 
-def selected(bank: Bank, options: RunOptions) -> Iterator[Task]:
+def selected(bank: Bank, bound: Bound) -> Iterator[Task]:
     """The tasks that this run is about.
 
     Raises:
-        SpecError: A task that was named is not in the bank, or there is none.
+        SpecError: A task that was named is not in the bank.
     """
-    wanted = set(options.tasks)
+    wanted = set(bound.tasks or ())
     first = None
     number = 0
     for task in bank.tasks():
         first = first or task.id
-        if options.tasks and task.id not in wanted:
+        if bound.tasks and task.id not in wanted:
             continue
-        if number == options.limit:
+        if number == bound.limit:
             break
         wanted.discard(task.id)
         number += 1
         yield task
-    if wanted and number != options.limit:
+    if wanted and number != bound.limit:
         raise SpecError(f"--task: {bank.name} has no task {min(wanted)!r}: its first is {first!r}")
 
 
@@ -195,57 +320,6 @@ def warn_unknown(source: wiring.PoolSource, where: RunDir) -> None:
 
 
 def source_facts(spec: str) -> dict[str, Json]:
-    """A source without its path: its kind, and the last part of what it names."""
+    """A source as `run.json` keeps it; `spec` is what reports show, without folders."""
     kind, _, where = spec.partition(":")
-    return {"spec": f"{kind}:{Path(where).name}", "path": where}
-
-
-def configuration(options: RunOptions, bank: Bank, suites_digest: str, number: int) -> dict[str, Json]:
-    """The resolved configuration; secrets have no place in it."""
-    return {
-        "schema": "gate.config/1",
-        "version": gate_version(),
-        "bank": {"name": bank.name, "reference": options.bank, "digest": bank.digest(), "tasks": number},
-        "suites_digest": suites_digest,
-        "options": {
-            "draws": options.draws,
-            "full_pool": options.full_pool,
-            "isolation": options.isolation,
-            "runtime": options.runtime,
-            "limit": options.limit,
-            "tasks": list(options.tasks),
-            "infra_budget": options.infra_budget,
-        },
-    }
-
-
-def derive_summary(where: RunDir) -> Summary:
-    """The counts, from the run's own suites and ledger."""
-    tally = Tally()
-    for suite in where.suite_specs():
-        tally.add_suite(suite)
-    for record in where.records():
-        tally.add_record(record)
-    return tally.summary()
-
-
-def closing_counts(summary: Summary) -> dict[str, Json]:
-    """What the closing line says."""
-    return {
-        "tasks": summary.tasks,
-        "delivered": summary.delivered,
-        "refused": summary.refused,
-        "infra": summary.infra,
-        "not_run": summary.not_run,
-        "draws": summary.draws,
-    }
-
-
-def write_derived(where: RunDir, config: dict[str, Json], summary: Summary, head: str) -> None:
-    """Everything that can be made again."""
-    import json
-
-    where.write_delivered()
-    result = json.dumps(data.run_json(config, summary, head=head), indent=2, ensure_ascii=False) + "\n"
-    write_atomically(where.path / "summary.json", result.encode())
-    write_atomically(where.path / "REPORT.md", markdown.render(config, summary).encode())
+    return {"spec": f"{kind}:{Path(where).name}", "kind": kind, "path": where}

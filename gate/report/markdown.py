@@ -56,7 +56,7 @@ def counts(summary: Summary) -> str:
     lines = [f"| {name} | {number} | {interval(number, summary.tasks)} |" for name, number in rows]
     total = f"| **tasks (N)** | **{summary.tasks}** | |"
     header = "| outcome | tasks | share of N, 95 % interval (Wilson) |\n|---|---:|---|\n"
-    calls = f"\n{summary.draws} draws were used up: {summary.calls_per_task:.2f} calls a task, at most 5.\n"
+    calls = f"\n{summary.draws} draws were used up: {summary.calls_per_task:.2f} calls a task.\n"
     return header + "\n".join([*lines, total]) + "\n" + calls
 
 
@@ -97,11 +97,12 @@ def conditions(run: dict[str, Json]) -> str:
     """What the numbers depend on, with the digests that bind it."""
     options, bank, engine, image = run["options"], run["bank"], run["engine"], run["image"]
     engine_name = f"{engine['name']} {engine['version']}"
+    pool = "; the rest of the pool is drawn, not run" if options["full_pool"] else ""
     rows = (
         ("bank", f"{marks.code(bank['name'])}, digest `{bank['digest']}`"),
         ("tasks as loaded", f"digest `{run['suites_digest']}`"),
         ("candidates", marks.code(run["source"]["spec"]) + digest_note(run["source"].get("digest"))),
-        ("draws", f"at most {options['draws']} a task, in order, stopping at the first pass"),
+        ("draws", f"at most {options['draws']} a task, in order, stopping at the first pass{pool}"),
         ("isolation", f"`{options['isolation']}`: {ISOLATION[options['isolation']]}"),
         ("engine", f"{marks.plain(engine_name)}, runtime {marks.code(engine['runtime'])}"),
         ("image", f"{marks.code(image['content'])} (Python {marks.plain(image['python'])})"),

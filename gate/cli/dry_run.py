@@ -1,0 +1,62 @@
+"""`gate run --dry-run`: what would run, and at most how much of it."""
+
+from __future__ import annotations
+
+from gate.backends.banks import open_bank
+from gate.backends.rundir import RunDir
+from gate.cli import exits, printing, wiring
+from gate.cli.run import RunOptions, is_left, selected
+from gate.errors import SpecError
+from gate.history import History, fold
+from gate.model import Json, Task
+from gate.resources import suites_dir
+
+
+def dry_run(options: RunOptions) -> int:
+    """Read everything that a run would read, and say what it would do; no engine is asked.
+
+    Raises:
+        SpecError: The bank, the samples or the run cannot be used.
+    """
+    facts = _resumed(options) if options.resume is not None else _new(options)
+    if options.json:
+        printing.print_json({"schema": "gate.dry-run/1", **facts})
+    else:
+        print(
+            f"{facts['left']} of {facts['tasks']} tasks of {facts['bank']} would run, {facts['visible']} visible tests"
+        )
+        print(f"at most {facts['calls_at_most']} draws, from {facts['source']}")
+        if facts["without_candidates"]:
+            print(f"{facts['without_candidates']} of these tasks have no candidates there and would be refused")
+    return exits.DONE
+
+
+def _new(options: RunOptions) -> dict[str, Json]:
+    if options.bank is None or options.source is None:
+        raise SpecError("gate run: a new run needs BANK and --source: see `gate run --help`")
+    bank = open_bank(options.bank, suites_dir())
+    return _facts(bank.name, options.source, options.bound.as_json(), list(selected(bank, options.bound)), History())
+
+
+def _resumed(options: RunOptions) -> dict[str, Json]:
+    where = RunDir(options.resume)  # type: ignore[arg-type]
+    config = where.read_config()
+    source = options.source or f"{config['source']['kind']}:{config['source']['path']}"
+    history = fold(where.records())
+    return _facts(config["bank"]["name"], source, config["options"], list(where.tasks()), history)
+
+
+def _facts(bank: str, source: str, bound: dict[str, Json], tasks: list[Task], history: History) -> dict[str, Json]:
+    with wiring.open_source(source) as opened:
+        have = opened.task_ids()
+    left = [task for task in tasks if is_left(task, history)]
+    undecided = [history.task(task.id) for task in left if task.suite.tests and not history.task(task.id).is_decided]
+    return {
+        "bank": bank,
+        "tasks": len(tasks),
+        "left": len(left),
+        "visible": sum(len(task.suite.tests) for task in left),
+        "calls_at_most": sum(bound["draws"] - len(each.candidates) for each in undecided),
+        "source": source,
+        "without_candidates": sum(task.id not in have for task in left),
+    }
