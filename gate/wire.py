@@ -160,6 +160,12 @@ class Tail:
 class ReplyReader:
     """Reads the replies of one candidate to a known number of calls.
 
+    Args:
+        calls: How many there are.
+        program: Whether each is a run of a program, not a function call.
+        max_bytes: The output limit.
+        python: The interpreter's version where another reader has read `ready` already.
+
     Attributes:
         phase: How far it has come.
         replies: The replies so far, in the order of the calls.
@@ -168,14 +174,16 @@ class ReplyReader:
         python: The interpreter's version, once ready.
     """
 
-    def __init__(self, calls: int, *, program: bool, max_bytes: int) -> None:
+    def __init__(self, calls: int, *, program: bool, max_bytes: int, python: str = "") -> None:
         self.phase = Phase.STARTING
         self.replies: list[Reply] = []
         self.load: LoadFailure | None = None
         self.death: Death | None = None
-        self.python = ""
+        self.python = python
         self._calls = calls
         self._program = program
+        if python:
+            self._start()
         self._line = bytearray()
         self._max_line_bytes = 2 * max_bytes + _LINE_ALLOWANCE_BYTES
         self._left_bytes = 2 * max_bytes + _LINE_ALLOWANCE_BYTES + 1024 * calls
@@ -231,6 +239,9 @@ class ReplyReader:
         if set(record) != {"ready", "python"} or not _is_one(record["ready"]) or type(record["python"]) is not str:
             raise Violation("the runner did not say that it is ready")
         self.python = record["python"][:40]
+        self._start()
+
+    def _start(self) -> None:
         self.phase = Phase.CALLING if self._program else Phase.LOADING
 
     def _read_loaded(self, record: dict[str, Json]) -> None:

@@ -10,9 +10,12 @@ import docker
 import pytest
 
 from gate import engine as loop
-from gate import rules
-from gate.backends import container
+from gate import rules, wire
+from gate.backends import hardening
+from gate.backends.boxes import Kind, hang_up
+from gate.backends.cgroups import Reading
 from gate.backends.container import ContainerSandbox
+from gate.backends.exchange import Exchange, Remains, how_it_ended
 from gate.backends.image import Image
 from gate.backends.labels import owner_labels
 from gate.backends.scripted import MemoryLedger, ScriptedSource
@@ -21,7 +24,7 @@ from gate.model import Call, Candidate, Decision, Exit, Expect, Limits, Observat
 from gate.preflight import LIMITS as PROBE_LIMITS
 from gate.preflight import check_sandbox
 from gate.resources import sandbox_dir
-from gate.wire import Death, ReplyReader, Tail
+from gate.wire import Death, ReplyReader, StreamSplitter, Tail
 
 pytestmark = pytest.mark.docker
 
@@ -38,7 +41,9 @@ RIGHT = "def add(a, b):\n    return a + b\n"
 @pytest.fixture
 async def sandbox(engine: docker.APIClient, image: Image) -> AsyncIterator[ContainerSandbox]:
     seccomp = (sandbox_dir() / "seccomp.json").read_text()
-    async with ContainerSandbox(engine, image, seccomp=seccomp, labels=owner_labels(), concurrency=4) as opened:
+    async with ContainerSandbox(
+        engine, image, seccomp=seccomp, labels=owner_labels(), concurrency=4, pool_size=0
+    ) as opened:
         yield opened
     left = engine.containers(all=True, filters={"label": f"gate.pid={owner_labels()['gate.pid']}"})
     assert left == [], "a container of ours is left over"
@@ -417,7 +422,7 @@ async def test_the_probe_notices_what_is_missing(
     sandbox: ContainerSandbox, monkeypatch: pytest.MonkeyPatch, field: str, value: object, finding: str
 ) -> None:
     """A hardening field that the engine does not honour turns the probe red."""
-    honest = container.hardening.host_config
+    honest = hardening.host_config
 
     def weakened(*, seccomp: str, memory_mb: int, runtime: str | None) -> dict[str, object]:
         config = honest(seccomp=seccomp, memory_mb=memory_mb, runtime=runtime)
@@ -426,14 +431,14 @@ async def test_the_probe_notices_what_is_missing(
             config["MemorySwap"] = 0
         return config
 
-    monkeypatch.setattr(container.hardening, "host_config", weakened)
+    monkeypatch.setattr(hardening, "host_config", weakened)
     with pytest.raises(SandboxError, match=finding):
         await check_sandbox(sandbox, (sandbox_dir() / "probe.py").read_text())
 
 
 async def test_the_probe_notices_a_network(sandbox: ContainerSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container with an interface beside `lo` turns the probe red."""
-    honest = container.hardening.container_config
+    honest = hardening.container_config
 
     def weakened(**more: object) -> dict[str, object]:
         config = honest(**more)  # type: ignore[arg-type]
@@ -441,7 +446,7 @@ async def test_the_probe_notices_a_network(sandbox: ContainerSandbox, monkeypatc
         config["HostConfig"]["NetworkMode"] = "host"
         return config
 
-    monkeypatch.setattr(container.hardening, "container_config", weakened)
+    monkeypatch.setattr(hardening, "container_config", weakened)
     with pytest.raises(SandboxError, match="network interface"):
         await check_sandbox(sandbox, (sandbox_dir() / "probe.py").read_text())
 
@@ -460,16 +465,12 @@ async def test_a_container_whose_driver_hangs_up_ends_by_itself(
     engine: docker.APIClient, image: Image, sandbox: ContainerSandbox
 ) -> None:
     """When the driver's end of the stream closes, the container stops: kill -9 leaves nothing running."""
-    box = await anyio.to_thread.run_sync(sandbox._open, 64, 0)
-    box.socket.setblocking(True)
-    box.socket.recv(1 << 16)
-    request = container.wire.encode_request(
-        b"import time\ndef add(): time.sleep(60)\n", "add", [Call()], Limits(), wall_s=60
-    )
+    box = await anyio.to_thread.run_sync(sandbox.boxes.open, Kind(memory_mb=64, seed=0))
+    request = wire.encode_request(b"import time\ndef add(): time.sleep(60)\n", "add", [Call()], Limits(), wall_s=60)
     box.socket.sendall(request)
     time.sleep(0.3)
     assert engine.inspect_container(box.id)["State"]["Running"]
-    container.hang_up(box)
+    hang_up(box.stream, box.socket)
     deadline_s = time.monotonic() + 5
     while engine.inspect_container(box.id)["State"]["Running"]:
         assert time.monotonic() < deadline_s, "still running"
@@ -505,9 +506,9 @@ async def test_a_container_removed_in_mid_run_is_ours(engine: docker.APIClient, 
     assert rules.grade(ADD[:1], seen[0]).outcome is Outcome.ERROR
 
 
-def ended(**more: object) -> container.Exchange:
+def ended(**more: object) -> Exchange:
     reader = ReplyReader(1, program=False, max_bytes=1000)
-    exchange = container.Exchange(reader=reader, tail=Tail(1000))
+    exchange = Exchange(reader=reader, tail=Tail(1000), splitter=StreamSplitter())
     for name, value in more.items():
         setattr(exchange, name, value)
     return exchange
@@ -515,16 +516,16 @@ def ended(**more: object) -> container.Exchange:
 
 def test_the_kernels_count_outweighs_the_engines_flag() -> None:
     """Where the kernel counted no kill, the engine's flag says nothing; without a count it does."""
-    counted = container.cgroups.Reading(oom_kills=0)
-    flagged = container.Remains(reading=counted, oom_killed=True)
-    assert container.how_it_ended(ended(), flagged)[0] is Exit.CRASHED
-    assert container.how_it_ended(ended(), container.Remains(oom_killed=True))[0] is Exit.MEMORY_LIMIT
+    counted = Reading(oom_kills=0)
+    flagged = Remains(reading=counted, oom_killed=True)
+    assert how_it_ended(ended(), flagged)[0] is Exit.CRASHED
+    assert how_it_ended(ended(), Remains(oom_killed=True))[0] is Exit.MEMORY_LIMIT
 
 
 def test_the_engines_failure_outweighs_all() -> None:
     """A fault of the engine stands above a limit, a violation and a kill."""
-    remains = container.Remains(reading=container.cgroups.Reading(oom_kills=3), fault="gone")
-    assert container.how_it_ended(ended(exit=Exit.PROTOCOL), remains)[0] is Exit.FAULT
+    remains = Remains(reading=Reading(oom_kills=3), fault="gone")
+    assert how_it_ended(ended(exit=Exit.PROTOCOL), remains)[0] is Exit.FAULT
 
 
 @pytest.mark.parametrize(
@@ -534,7 +535,7 @@ def test_a_death_is_told_in_words(status: int, words: str) -> None:
     """An exit status or a signal is named."""
     exchange = ended()
     exchange.reader.death = Death(status=status)
-    assert words in container.how_it_ended(exchange, container.Remains())[2]
+    assert words in how_it_ended(exchange, Remains())[2]
 
 
 def test_the_probes_limits_are_those_it_is_told() -> None:

@@ -18,6 +18,8 @@ TMP_MB = 64
 SOURCE_MB = 4
 SHM_BYTES = 16 << 20
 
+_UNSEEN_CONFIG = ("OpenStdin", "StdinOnce")
+_UNSEEN_HOST = ("MemorySwap", "Privileged")
 _TMPFS = "rw,noexec,nosuid,nodev"
 _SWAP_ALONE = re.compile(r"\bmemory limited without swap\b", re.IGNORECASE)  # the memory limit itself holds
 
@@ -110,3 +112,20 @@ def host_config(*, seccomp: str, memory_mb: int, runtime: str | None) -> dict[st
 def discarded_limits(warnings: list[str] | None) -> list[str]:
     """The engine's warnings that a limit does not hold; hosts without swap need no swap limit."""
     return [warning for warning in warnings or [] if not _SWAP_ALONE.search(warning)]
+
+
+def lost_fields(asked: dict[str, Json], found: dict[str, Json], *, swapless: bool) -> list[str]:
+    """What the engine says of a container that is not what it was asked for; nothing where all was kept.
+
+    Only what cannot be seen from inside, where the probe looks: a swap limit on a host
+    without swap, and that the stream closes with the driver.
+
+    Args:
+        asked: The create request.
+        found: The engine's own description of the container.
+        swapless: The engine has said that there is no swap to limit.
+    """
+    config, host = found.get("Config") or {}, found.get("HostConfig") or {}
+    lost = [name for name in _UNSEEN_CONFIG if config.get(name) != asked[name]]
+    lost += [name for name in _UNSEEN_HOST if host.get(name) != asked["HostConfig"][name]]
+    return [f"{name} is not what was asked for" for name in lost if not (swapless and name == "MemorySwap")]

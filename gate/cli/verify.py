@@ -149,7 +149,7 @@ def verify_run(where: RunDir, reading: Reading, *, head: str | None) -> Iterator
     tally = Tally()
     yield from _verify_tasks(where, config, reading, tally)
     yield from _verify_closing(where, tally)
-    yield from _verify_derived(where, config, tally.summary(), reading)
+    yield from verify_derived(where, config, tally.summary(), reading)
 
 
 def _verify_bindings(where: RunDir, first: dict[str, Json]) -> Iterator[Mismatch]:
@@ -205,7 +205,7 @@ def _derived_names(path: Path) -> set[str]:
     return {str(each.relative_to(path)) for each in path.rglob("*") if not each.is_dir()} - set(KEPT)
 
 
-def _verify_derived(where: RunDir, config: dict[str, Json], summary: Summary, reading: Reading) -> Iterator[Mismatch]:
+def verify_derived(where: RunDir, config: dict[str, Json], summary: Summary, reading: Reading) -> Iterator[Mismatch]:
     """Each derived file is byte for byte what is made again, and there is no other.
 
     A run that is not closed may have none, or those of an earlier stop: they are made

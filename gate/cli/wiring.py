@@ -95,6 +95,8 @@ async def open_sandbox(
 ) -> AsyncIterator[seams.Sandbox]:
     """The sandbox, ready for use; checked means that the canaries and the probe went right.
 
+    One that is used for a program or two (not checked) keeps no containers ready.
+
     Raises:
         SandboxError: It does not hold.
     """
@@ -108,6 +110,7 @@ async def open_sandbox(
         labels=owner_labels(),
         runtime=runtime,
         concurrency=concurrency,
+        pool_size=None if checked else 0,
     ) as sandbox:
         if checked:
             await check_sandbox(sandbox, (sandbox_dir() / "probe.py").read_text(encoding="utf-8"))

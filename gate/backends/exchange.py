@@ -1,0 +1,184 @@
+"""One conversation with a runner: the request out, the replies in, within the limits.
+
+Theory of operation. The request is written while replies are read, so neither side can
+block the other. Wall time is ours, by a monotonic clock; CPU time is the counters';
+output is counted. Loading and each call have limits of their own, the whole has two
+more. What was seen is put together at the end, by the word of the engine and of the
+kernel first, the stream's second; exit codes prove nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+
+from gate import wire
+from gate.backends.cgroups import Counters, Reading
+from gate.model import Exit, Json, Limits, Observation, Usage
+
+CHUNK_BYTES = 1 << 18
+TICK_S = 0.1
+
+_STDOUT = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class Exchange:
+    """What came of one request: how the stream ended and what was read on the way."""
+
+    reader: wire.ReplyReader
+    tail: wire.Tail
+    splitter: wire.StreamSplitter
+    exit: Exit | None = None  # None where the stream just ended
+    limit: str | None = None
+    detail: str = ""
+    wall_s: float = 0.0
+    cpu_before_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remains:
+    """What the engine and the kernel said at the end; `fault` where the engine failed."""
+
+    reading: Reading = field(default_factory=Reading)
+    oom_killed: bool = False
+    fault: str | None = None
+
+
+async def converse(
+    connection: socket.socket, counters: Counters, exchange: Exchange, request: bytes, limits: Limits, calls: int
+) -> None:
+    """Send the request and read the replies until the end, a limit or a violation."""
+    exchange.cpu_before_s = counters.read_cpu_s()
+    started_s = anyio.current_time()
+    async with anyio.create_task_group() as group:
+        group.start_soon(send, connection, request)
+        try:
+            await _read_replies(connection, counters, exchange, limits, calls)
+        except (EOFError, OSError):
+            exchange.detail = "the stream ended before the last reply"
+        except ValueError as exc:
+            exchange.exit, exchange.detail = Exit.FAULT, str(exc)
+        except wire.Violation as exc:
+            exchange.exit, exchange.detail = Exit.PROTOCOL, str(exc)
+        except wire.Flood as exc:
+            exchange.exit, exchange.limit, exchange.detail = Exit.OUTPUT_LIMIT, "output", str(exc)
+        group.cancel_scope.cancel()
+    exchange.wall_s = anyio.current_time() - started_s
+
+
+async def _read_replies(
+    connection: socket.socket, counters: Counters, exchange: Exchange, limits: Limits, calls: int
+) -> None:
+    """Read until the last reply; loading and each call have limits of their own."""
+    started_s = step_s = anyio.current_time()
+    started_cpu_s = step_cpu_s = exchange.cpu_before_s
+    while exchange.reader.phase is not wire.Phase.ENDED:
+        with anyio.move_on_after(TICK_S):
+            await anyio.wait_readable(connection)
+            if receive(connection, exchange):
+                step_s, step_cpu_s = anyio.current_time(), counters.read_cpu_s()
+                continue
+        now_s, cpu_s = anyio.current_time(), counters.read_cpu_s()
+        passed = (
+            ("cpu", since(cpu_s, step_cpu_s), limits.cpu_s),
+            ("total_cpu", since(cpu_s, started_cpu_s), limits.total_cpu_s),
+            ("wall", now_s - step_s, limits.wall_s),
+            ("total_wall", now_s - started_s, limits.total_wall_s(calls)),
+        )
+        for name, used_s, limit_s in passed:
+            if used_s >= limit_s:
+                exchange.exit, exchange.limit = Exit.TIME_LIMIT, name
+                exchange.detail = f"over {limit_s:g} s of {name.replace('_', ' ')} time"
+                return
+
+
+def since(now: float | None, before: float | None) -> float:
+    """How much a counter grew; nothing where nobody can say."""
+    return 0.0 if now is None or before is None else now - before
+
+
+def receive(connection: socket.socket, exchange: Exchange) -> bool:
+    """Take what is there off the stream; whether the replies moved on.
+
+    Raises:
+        EOFError: The stream is at its end.
+        ValueError: It is not the engine's stream.
+        wire.Violation, wire.Flood: See `wire.ReplyReader` and `wire.Tail`.
+    """
+    try:
+        data = connection.recv(CHUNK_BYTES)
+    except BlockingIOError:
+        return False
+    if not data:
+        raise EOFError("the stream is at its end")
+    moved = False
+    for stream, payload in exchange.splitter.feed(data):
+        if stream == _STDOUT:
+            moved |= exchange.reader.feed(payload)
+        else:
+            exchange.tail.feed(payload)
+    return moved
+
+
+async def send(connection: socket.socket, data: bytes) -> None:
+    """Write all, as the other side takes it; a broken pipe shows on the reading side."""
+    view = memoryview(data)
+    with suppress(ConnectionError):
+        while view:
+            try:
+                view = view[connection.send(view) :]
+            except BlockingIOError:
+                await anyio.wait_writable(connection)
+
+
+def observation(
+    candidate: str, calls: str, exchange: Exchange, remains: Remains, where: dict[str, Json]
+) -> Observation:
+    """Put together what was seen."""
+    exit_, limit, detail = how_it_ended(exchange, remains)
+    cpu_s = remains.reading.cpu_s
+    used_s = None if cpu_s is None or exchange.cpu_before_s is None else cpu_s - exchange.cpu_before_s
+    return Observation(
+        candidate=candidate,
+        calls=calls,
+        exit=exit_,
+        replies=tuple(exchange.reader.replies),
+        load=exchange.reader.load,
+        limit=limit,
+        detail=detail,
+        output_tail=exchange.tail.text(),
+        usage=Usage(wall_s=exchange.wall_s, cpu_s=used_s, memory_bytes=remains.reading.memory_bytes),
+        where=where,
+    )
+
+
+def how_it_ended(exchange: Exchange, remains: Remains) -> tuple[Exit, str | None, str]:
+    """(exit, limit, detail): the engine's faults, then the kernel's kills, then the stream."""
+    if remains.fault is not None:
+        return Exit.FAULT, None, remains.fault
+    kills = remains.reading.oom_kills
+    if kills or (kills is None and remains.oom_killed):
+        return Exit.MEMORY_LIMIT, "memory", "the kernel killed a process of it for memory"
+    if exchange.exit is not None:
+        return exchange.exit, exchange.limit, exchange.detail
+    death = exchange.reader.death
+    if death is not None:
+        return Exit.CRASHED, None, f"its process {death_text(death.status)} before the last reply"
+    if exchange.reader.phase is wire.Phase.ENDED:
+        return Exit.OK, None, ""
+    return Exit.CRASHED, None, exchange.detail
+
+
+def death_text(status: int) -> str:
+    """`ended with status 3` or `was ended by SIGSEGV`."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"

@@ -1,0 +1,125 @@
+"""Boxes made ahead of need: single use, refilled in the background.
+
+Theory of operation. Starting a container takes ten times as long as running a small
+candidate in it, so it is done before somebody asks. Boxes are kept by kind, because
+memory and hash seed are fixed when a box is made. Which kinds are kept ready, and how
+many of each, follows from what was taken lately; a kind that nobody takes any more is
+let go. A box is used once and never comes back. One that died while it waited was
+nobody's fault: it is replaced, and uses up no draw.
+
+All of this is threads and one lock: the engine's client blocks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from threading import Lock
+
+from gate.backends.boxes import Box, Boxes, Kind
+from gate.errors import SandboxError
+
+LATELY = 48
+MAX_AGE_S = 300.0
+
+
+class Pool:
+    """Boxes that wait for their candidate.
+
+    Args:
+        boxes: Makes and ends them.
+        size: How many wait in all; 0: each is made when it is asked for.
+        starters: How many are started at once.
+    """
+
+    def __init__(self, boxes: Boxes, *, size: int, starters: int) -> None:
+        self._boxes = boxes
+        self._size = size
+        self._lock = Lock()
+        self._waiting: dict[Kind, deque[Future[Box]]] = {}
+        self._lately: deque[Kind] = deque(maxlen=LATELY)
+        self._held = False
+        self._starts = ThreadPoolExecutor(max_workers=starters, thread_name_prefix="start")
+
+    def take(self, kind: Kind) -> Box:
+        """A box of that kind, ready; the next ones are on their way when this returns.
+
+        Raises:
+            SandboxError: The engine could not make one.
+        """
+        while True:
+            with self._lock:
+                self._lately.append(kind)
+                waiting = self._waiting.setdefault(kind, deque())
+                was_waiting = bool(waiting)
+                future = waiting.popleft() if waiting else self._starts.submit(self._boxes.open, kind)
+                self._refill()
+            try:
+                box = future.result()
+            except SandboxError:
+                if was_waiting:
+                    continue  # it was made for nobody in particular: ask anew
+                raise
+            if box.is_alive() and time.monotonic() - box.born_s < MAX_AGE_S:
+                return box
+            self._boxes.discard(box)
+
+    def _refill(self) -> None:
+        """Have as many on their way as were wanted lately; let go what is wanted no more."""
+        if self._held:
+            return
+        wanted = shares(self._lately, self._size)
+        for kind, waiting in self._waiting.items():
+            while len(waiting) > wanted.get(kind, 0) and kind not in wanted:
+                waiting.popleft().add_done_callback(self._let_go)
+        for kind, number in wanted.items():
+            waiting = self._waiting.setdefault(kind, deque())
+            while len(waiting) < number:
+                waiting.append(self._starts.submit(self._boxes.open, kind))
+
+    def _let_go(self, future: Future[Box]) -> None:
+        with suppress(SandboxError):
+            if not future.cancelled():
+                self._boxes.discard(future.result())
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Nothing is started in the background meanwhile."""
+        with self._lock:
+            self._held = True
+            going = [future for waiting in self._waiting.values() for future in waiting]
+        wait(going)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held = False
+                self._refill()
+
+    def close(self) -> None:
+        """Let all waiting boxes go."""
+        with self._lock:
+            self._held = True
+            left = [future for waiting in self._waiting.values() for future in waiting]
+            self._waiting.clear()
+        for future in left:
+            future.cancel()
+            future.add_done_callback(self._let_go)
+        self._starts.shutdown(wait=True, cancel_futures=True)
+
+
+def shares(lately: deque[Kind], size: int) -> dict[Kind, int]:
+    """How many of each kind to have ready: in proportion to what was taken, at least one of each while it lasts."""
+    counts = Counter(lately)
+    total = counts.total()
+    found: dict[Kind, int] = {}
+    left = size
+    for kind, number in counts.most_common():
+        share = min(left, max(1, round(size * number / total)))
+        if share > 0:
+            found[kind] = share
+            left -= share
+    return found
