@@ -151,7 +151,7 @@ def test_a_record_with_a_field_of_another_kind_is_refused(at: int, data: st.Data
     """Whatever stands in a record's fields, it is folded or an integrity error, never another exception."""
     names = sorted(HONEST[at].keys() - {"kind"})
     name = data.draw(st.sampled_from(names))
-    value = data.draw(st.sampled_from([None, True, -1, 1.5, "x", [], {}, [[]], [{}], {"x": []}, [1]]))
+    value: Json = data.draw(st.sampled_from([None, True, -1, 1.5, "x", [], {}, [[]], [{}], {"x": []}, [1]]))
     try:
         fold([*HONEST[:at], {**HONEST[at], name: value}])
     except IntegrityError as exc:
@@ -242,7 +242,7 @@ def test_a_torn_last_line_is_cut_and_its_task_done_again(run: RunDir, capsys: py
 
 
 def test_line_separators_in_a_text_separate_no_lines(run: RunDir) -> None:
-    """U+2028, U+0085 and U+001E stay inside their record, also where another program wrote them unescaped."""
+    """U+2028, U+0085, U+001E and their kind stay inside their record and come back as they were."""
     odd = "a\u2028b\u2029c\x85d\x1ee\x0bf\x0cg\r"
     told = [{**drawn(), "origin": {"stdout": odd}}, judged(replace(FAIL, detail=odd)), decided("refused")]
     write(run, *of_task(make.COUNT, *told), *of_task(make.SUM, *DELIVERED))

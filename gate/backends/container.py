@@ -118,7 +118,7 @@ class ContainerSandbox:
 
     @asynccontextmanager
     async def _slot(self, alone: bool) -> AsyncIterator[None]:
-        """A place to run in, or all of them: whoever wants all keeps the others out meanwhile."""
+        """A place to run in, or all of them: whoever wants all keeps the others out, and starts in the background too."""
         tokens = [object() for _ in range(self._concurrency if alone else 1)]
         taken: list[object] = []
         try:
@@ -126,8 +126,12 @@ class ContainerSandbox:
                 for token in tokens:
                     await self._slots.acquire_on_behalf_of(token)
                     taken.append(token)
+            if alone:
+                await self._in_thread(self._pool.hold)
             yield
         finally:
+            if alone:
+                self._pool.release()
             for token in taken:
                 self._slots.release_on_behalf_of(token)
 

@@ -7,6 +7,7 @@ About all others nothing can be known from here; only `gate clean --all` takes t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ import docker.errors
 
 from gate.backends import labels
 from gate.backends.docker_client import ENGINE_ERRORS, engine_errors
+
+_PID = re.compile(r"[0-9]{1,10}")  # labels are anybody's text, and some digits are no number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,7 @@ def is_orphaned(found: Mapping[str, str]) -> bool:
     if any(not found.get(key) or found[key] != here[key] for key in (f"{labels.KEY}.host", f"{labels.KEY}.pidns")):
         return False
     pid, started = found.get(f"{labels.KEY}.pid", ""), found.get(f"{labels.KEY}.start", "")
-    return pid.isdigit() and bool(started) and labels.start_time(int(pid)) != started
+    return bool(_PID.fullmatch(pid)) and bool(started) and labels.start_time(int(pid)) != started
 
 
 def find_leftovers(client: docker.APIClient) -> list[Leftover]:

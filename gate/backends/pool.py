@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from threading import Lock
 
 from gate.backends.boxes import Box, Boxes, Kind
@@ -85,19 +84,18 @@ class Pool:
             if not future.cancelled():
                 self._boxes.discard(future.result())
 
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        """Nothing is started in the background meanwhile."""
+    def hold(self) -> None:
+        """Start nothing in the background from now on; returns when nothing is starting any more."""
         with self._lock:
             self._held = True
             going = [future for waiting in self._waiting.values() for future in waiting]
         wait(going)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._held = False
-                self._refill()
+
+    def release(self) -> None:
+        """Start in the background again."""
+        with self._lock:
+            self._held = False
+            self._refill()
 
     def close(self) -> None:
         """Let all waiting boxes go."""
