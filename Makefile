@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup engine demo test lint check image soak clean
+.PHONY: help setup engine demo test lint check image bench soak clean
 
 # Keyed on what is installed and on where: a moved checkout has a broken .venv.
 KEY := $(shell { pwd; cat pyproject.toml; } | cksum | tr ' ' -)
@@ -17,6 +17,7 @@ help:
 	@echo "make setup    what the others need: .venv, an engine that answers, the image; a second call does nothing"
 	@echo "make check    ruff, mypy --strict, and the tests that are fast and need no engine"
 	@echo "make image    build the sandbox image where it is not current"
+	@echo "make bench    what one candidate costs, ways side by side (on a quiet machine)"
 	@echo "make soak     the long runs: killed and stopped again and again, nothing lost, nothing left running"
 	@echo "make clean    remove .venv and caches; recorded runs stay"
 
@@ -41,6 +42,9 @@ lint: $(INSTALLED)
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check --quiet
 	@.venv/bin/mypy --strict gate sandbox
+
+bench: setup
+	@.venv/bin/python tests/bench/bench.py
 
 soak: setup
 	@.venv/bin/pytest -m soak --timeout 3600 -rP

@@ -118,7 +118,7 @@ class ContainerSandbox:
 
     @asynccontextmanager
     async def _slot(self, alone: bool) -> AsyncIterator[None]:
-        """A place to run in, or all of them: whoever wants all keeps the others out, and starts in the background too."""
+        """A place to run in; or all of them, and nothing starting in the background meanwhile."""
         tokens = [object() for _ in range(self._concurrency if alone else 1)]
         taken: list[object] = []
         try:

@@ -35,7 +35,7 @@ class Leftover:
 def is_orphaned(found: Mapping[str, str]) -> bool:
     """Whether labels name an owner of this host and pid namespace that is gone."""
     here = labels.owner_labels()
-    if any(not found.get(key) or found[key] != here[key] for key in (f"{labels.KEY}.host", f"{labels.KEY}.pidns")):
+    if any(not found.get(key) or found[key] != here[key] for key in (f"{labels.KEY}.host",)):
         return False
     pid, started = found.get(f"{labels.KEY}.pid", ""), found.get(f"{labels.KEY}.start", "")
     return bool(_PID.fullmatch(pid)) and bool(started) and labels.start_time(int(pid)) != started
@@ -47,8 +47,9 @@ def find_leftovers(client: docker.APIClient) -> list[Leftover]:
     Raises:
         SandboxError: The engine failed.
     """
+    # By value: every container of the image has the image's own label of that key, whoever made it.
     with engine_errors("listing containers"):
-        listed: list[dict[str, Any]] = client.containers(all=True, filters={"label": labels.KEY})
+        listed: list[dict[str, Any]] = client.containers(all=True, filters={"label": f"{labels.KEY}=container"})
     return [_leftover(entry["Id"], entry["State"], entry.get("Labels") or {}) for entry in listed]
 
 
