@@ -210,7 +210,7 @@ def test_samples_of_unknown_tasks_are_counted(here: Path) -> None:
     """Samples of a task that the bank does not have are warned of and counted; missing ones are refused."""
     (here / "other.jsonl").write_text(samples(RIGHT, RIGHT, task="other"))
     said = gate("run", "reverse.yaml", "--source", "samples:other.jsonl", "--out", "out", cwd=here)
-    assert "1 tasks in the samples are not among this run's tasks (2 samples, first: other)" in said.stderr
+    assert "1 tasks in the samples are not in the bank (2 samples, first: other)" in said.stderr
     assert said.returncode == 1 and "1 refused" in said.stdout
 
 

@@ -35,7 +35,7 @@ class Leftover:
 def is_orphaned(found: Mapping[str, str]) -> bool:
     """Whether labels name an owner of this host and pid namespace that is gone."""
     here = labels.owner_labels()
-    if any(not found.get(key) or found[key] != here[key] for key in (f"{labels.KEY}.host",)):
+    if any(not found.get(key) or found[key] != here[key] for key in (f"{labels.KEY}.host", f"{labels.KEY}.pidns")):
         return False
     pid, started = found.get(f"{labels.KEY}.pid", ""), found.get(f"{labels.KEY}.start", "")
     return bool(_PID.fullmatch(pid)) and bool(started) and labels.start_time(int(pid)) != started

@@ -164,7 +164,7 @@ def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
     bank = open_bank(options.bank, suites_dir())
     with wiring.open_source(options.source) as source, where.beginning() as begun:
         suites_digest, number = begun.write_suites(selected(bank, options.bound))
-        warn_unknown(source, begun)
+        warn_unknown(source, bank)
         config = {
             "schema": "gate.config/1",
             "version": gate_version(),
@@ -307,15 +307,16 @@ def selected(bank: Bank, bound: Bound) -> Iterator[Task]:
         raise SpecError(f"--task: {bank.name} has no task {min(wanted)!r}: its first is {first!r}")
 
 
-def warn_unknown(source: wiring.PoolSource, where: RunDir) -> None:
-    """Say how many saved tasks this run does not know; they are not lost, just not asked for."""
-    known = {task.id for task in where.tasks()}
-    unknown = {task_id: count for task_id, count in source.task_ids().items() if task_id not in known}
-    if unknown:
-        first = printing.escape(next(iter(unknown)))
+def warn_unknown(source: wiring.PoolSource, bank: Bank) -> None:
+    """Say how many saved tasks the bank does not have; they are not lost, just not asked for."""
+    saved = dict(source.task_ids())
+    if saved:
+        for task in bank.tasks():
+            saved.pop(task.id, None)
+    if saved:
+        first = printing.escape(next(iter(saved)))
         printing.say(
-            f"gate: {len(unknown)} tasks in the samples are not among this run's tasks "
-            f"({sum(unknown.values())} samples, first: {first})"
+            f"gate: {len(saved)} tasks in the samples are not in the bank ({sum(saved.values())} samples, first: {first})"
         )
 
 
