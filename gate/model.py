@@ -34,6 +34,24 @@ def digest_json(value: Json) -> str:
     return digest_bytes(canonical_json(value).encode("ascii"))
 
 
+def program_bytes(code: str) -> bytes:
+    """Exactly the bytes that run for a program's text; the inverse of `program_text`.
+
+    A byte that is no UTF-8 stands in the text as Python's escape for it, U+DC80 to U+DCFF.
+    Another lone surrogate, which only a JSON escape can bring, becomes three bytes that
+    no parser takes.
+    """
+    try:
+        return code.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return code.encode("utf-8", "surrogatepass")
+
+
+def program_text(data: bytes) -> str:
+    """The text that stands for the bytes of a program, whatever they are; nothing is lost."""
+    return data.decode("utf-8", "surrogateescape")
+
+
 class Outcome(Enum):
     """What a verdict says; there is no truth value, write `is Outcome.PASS`."""
 
@@ -208,8 +226,8 @@ class Candidate:
 
     @property
     def code_bytes(self) -> bytes:
-        """Exactly the bytes that run. Lone surrogates stay what they are: not UTF-8."""
-        return self.code.encode("utf-8", "surrogatepass")
+        """Exactly the bytes that run."""
+        return program_bytes(self.code)
 
     @property
     def digest(self) -> str:

@@ -149,7 +149,11 @@ class Tally:
                 yield reason
 
     def _hidden(self) -> Hidden:
-        delivered = [(each.task_id, each.index) for each in self.decisions.values() if each.outcome == "delivered"]
+        delivered = [
+            (each.task_id, each.index)
+            for each in self.decisions.values()
+            if each.outcome == "delivered" and self.order[each.task_id]
+        ]
         outcomes = Counter(self.measured.get(draw) for draw in delivered)
         return Hidden(
             success=outcomes[Outcome.PASS],

@@ -245,6 +245,8 @@ async def test_each_bad_end_is_the_candidates_own(sandbox: ContainerSandbox, cod
 
 ODD_BUT_RIGHT = {
     "byte order mark": "\ufeff" + RIGHT,
+    "another encoding": "# -*- coding: latin-1 -*-\nname = '\udce9'\n"
+    + RIGHT.replace("b\n", "b if name == chr(233) else 0\n"),
     "future import": '"""Doc."""\nfrom __future__ import annotations\n' + RIGHT,
     "dataclass": "import dataclasses\n@dataclasses.dataclass\nclass Pair:\n    a: int\n    b: int\n" + RIGHT,
     "cached": "import functools\n@functools.lru_cache\n" + RIGHT,

@@ -30,6 +30,7 @@ from docker.types import LogConfig
 from docker.utils import parse_repository_tag
 
 from gate.backends.docker_client import ENGINE_ERRORS, engine_errors
+from gate.backends.labels import owner_labels
 from gate.errors import SandboxError
 from gate.resources import PACKAGE, sandbox_dir
 
@@ -386,7 +387,7 @@ def _run_once(client: docker.APIClient, image: str, command: list[str], doing: s
             user="65534:65534",
             network_disabled=True,
             use_config_proxy=False,  # a proxy's address can hold a password
-            labels={"gate": "image"},
+            labels=owner_labels(),
             host_config=host,
         )["Id"]
         try:

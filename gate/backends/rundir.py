@@ -21,7 +21,7 @@ from pathlib import Path
 
 from gate.backends.jsonl import read_ledger
 from gate.errors import BackendError, IntegrityError, SpecError
-from gate.model import Json, SuiteSpec, Task, canonical_json
+from gate.model import Json, SuiteSpec, Task, canonical_json, program_bytes
 from gate.suite import load_bank_line
 
 
@@ -176,7 +176,7 @@ class RunDir:
 
 def _write_program(path: Path, code: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(code.encode("utf-8", "surrogatepass"))
+    path.write_bytes(program_bytes(code))
 
 
 def _sample_line(row: dict[str, Json]) -> bytes:

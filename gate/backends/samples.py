@@ -30,7 +30,7 @@ from typing import IO, Protocol
 
 from gate import values
 from gate.errors import SourceError, SpecError
-from gate.model import Candidate, Json, Task
+from gate.model import Candidate, Json, Task, program_text
 
 MAX_LINE_BYTES = 16 << 20
 MAX_SPOOL_BYTES = 8 << 30
@@ -103,8 +103,7 @@ def open_samples(path: Path) -> SamplesSource:
     A file's line is an object with `task_id` and `solution` (a whole program, which wins)
     or `completion` (what follows the task's prompt); a repeated `task_id` is the next
     draw. In a folder, `K` is the index of the draw, and `/` in a task's id makes nested
-    folders. Programs are kept byte for byte, so a `.py` file must be UTF-8; beside it only
-    encoded surrogates are taken, which are the one other thing that text can hold.
+    folders. Programs are kept byte for byte, whatever their encoding.
 
     Raises:
         SpecError: It cannot be opened, a line or a file in it is malformed (named by file
@@ -176,7 +175,6 @@ class _Folder:
         total = hashlib.sha256()
         for task_id, number in sorted(_numbered_files(root)):
             data = _read_program(root / task_id / f"{number}.py")
-            _program_text(data, root / task_id / f"{number}.py")
             self._checks.setdefault(task_id, {})[number] = _check(data)
             total.update(f"{task_id}/{number}.py\0{hashlib.sha256(data).hexdigest()}\n".encode())
         self.digest = total.hexdigest()
@@ -195,7 +193,7 @@ class _Folder:
             raise SourceError(f"{path}: cannot be read any more ({exc}): start again") from exc
         if _check(data) != check:
             raise SourceError(f"{path}: changed since it was opened: start again")
-        return {"solution": _program_text(data, path)}, {"file": f"{task_id}/{index}.py"}
+        return {"solution": program_text(data)}, {"file": f"{task_id}/{index}.py"}
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -329,18 +327,6 @@ def _read_program(path: Path) -> bytes:
     if len(data) > MAX_LINE_BYTES:
         raise SpecError(f"{path}: is longer than {MAX_LINE_BYTES} bytes: remove it")
     return data
-
-
-def _program_text(data: bytes, path: Path) -> str:
-    """The text whose `Candidate.code_bytes` are these bytes.
-
-    Bytes that are not UTF-8 have no such text (escaping them would run other bytes than
-    the file's), so they are refused and not changed.
-    """
-    try:
-        return data.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError as exc:
-        raise SpecError(f"{path}: is not UTF-8 at byte {exc.start}: save it as UTF-8, or remove it") from exc
 
 
 def _check(data: bytes) -> int:

@@ -316,7 +316,8 @@ def warn_unknown(source: wiring.PoolSource, bank: Bank) -> None:
     if saved:
         first = printing.escape(next(iter(saved)))
         printing.say(
-            f"gate: {len(saved)} tasks in the samples are not in the bank ({sum(saved.values())} samples, first: {first})"
+            f"gate: {len(saved)} tasks in the samples are not in the bank "
+            f"({sum(saved.values())} samples, first: {first})"
         )
 
 

@@ -10,7 +10,7 @@ from gate import engine, records
 from gate.backends.scripted import MemoryLedger, ScriptedSource
 from gate.cli import exits, printing, wiring
 from gate.errors import BackendError, SpecError
-from gate.model import Outcome, SuiteSpec, Verdict
+from gate.model import Outcome, SuiteSpec, Verdict, program_text
 from gate.seams import Sandbox
 from gate.suite import load_suite, task_of
 
@@ -28,13 +28,11 @@ def read_suite(path: Path) -> SuiteSpec:
 
 
 def read_program(path: Path) -> str:
-    """A program's text; bytes that are not UTF-8 are refused, for they could not be kept exactly."""
+    """A program's text, whatever bytes it has."""
     try:
-        return path.read_bytes().decode("utf-8", "surrogatepass")
+        return program_text(path.read_bytes())
     except OSError as exc:
         raise SpecError(f"{path}: cannot be read ({exc.strerror}): name a Python file") from exc
-    except UnicodeDecodeError as exc:
-        raise SpecError(f"{path}: is not UTF-8 (byte {exc.start}): save it as UTF-8") from exc
 
 
 def try_one(suite_path: Path, candidate_path: Path, *, runtime: str | None, as_json: bool) -> int:
