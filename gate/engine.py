@@ -4,7 +4,8 @@ Theory of operation. Tasks run side by side, `concurrency` at a time; the draws 
 task run one after another, so "first" means lowest index and nothing is drawn that the
 rule would not have asked for. What each seam brings is appended to the ledger before
 anything follows from it, and a verdict names the observations that it rests on. A
-BackendError ends its task as `infra`, with its reason; an IntegrityError ends the run.
+BackendError ends its task as `infra`, with its reason; an IntegrityError, and a source
+that would refuse every other task as well, end the run.
 Cancellation goes through at any await and leaves a ledger that tells how far it came: a
 later run takes each task's history from it, uses what was drawn and judged, and goes on.
 """
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import anyio
 
 from gate import records, rules
-from gate.errors import BackendError
+from gate.errors import BackendError, FatalSourceError
 from gate.history import History, Judged, TaskHistory
 from gate.model import Call, Candidate, Decision, Observation, Outcome, Task, Test, Verdict
 from gate.seams import CandidateSource, Ledger, Sandbox
@@ -70,6 +71,8 @@ class TaskRun:
                     decision = rules.decide(self.task, candidates[: index + 1], verdicts)
                 if decision.outcome == "infra" or (decision.outcome == "delivered" and not full_pool):
                     break
+        except FatalSourceError:
+            raise
         except BackendError as exc:
             return Decision(task_id=self.task.id, outcome="infra", reason=str(exc), draws=len(verdicts)), None
         return decision, None if decision.index is None else candidates[decision.index]

@@ -29,6 +29,10 @@ class SourceError(BackendError):
     """A candidate could not be drawn."""
 
 
+class FatalSourceError(SourceError):
+    """No candidate of any task can be drawn: asking again would be refused again; ends the run."""
+
+
 class SandboxError(BackendError):
     """A candidate could not be observed."""
 

@@ -8,7 +8,16 @@ import pytest
 
 from gate import errors
 from gate.cli import exits
-from gate.errors import BackendError, GateError, IntegrityError, JudgeError, SandboxError, SourceError, SpecError
+from gate.errors import (
+    BackendError,
+    FatalSourceError,
+    GateError,
+    IntegrityError,
+    JudgeError,
+    SandboxError,
+    SourceError,
+    SpecError,
+)
 
 ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
 
@@ -19,6 +28,7 @@ ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubc
         (SpecError, exits.USAGE),
         (BackendError, exits.WORLD),
         (SourceError, exits.WORLD),
+        (FatalSourceError, exits.WORLD),
         (SandboxError, exits.WORLD),
         (JudgeError, exits.WORLD),
         (IntegrityError, exits.INTEGRITY),
@@ -33,7 +43,7 @@ def test_an_error_knows_its_exit_code(kind: type[GateError], code: int) -> None:
 def test_every_error_is_of_the_family() -> None:
     """One `except GateError` at the top sees all that we raise, and each of them has a row above."""
     assert all(issubclass(kind, GateError) for kind in ALL)
-    assert len(ALL) == 7
+    assert len(ALL) == 8
 
 
 @pytest.mark.parametrize("kind", [SourceError, SandboxError, JudgeError])

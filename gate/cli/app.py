@@ -68,7 +68,23 @@ def run_command(
         str | None, typer.Argument(metavar="BANK", help="A file, a folder or a bundled bank's name.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option("--source", help="Where candidates come from: samples:FILE|FOLDER or scripted:FILE.")
+        str | None,
+        typer.Option("--source", help="Where candidates come from: openai, samples:FILE|FOLDER or scripted:FILE."),
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="For openai: the model, as the server knows it.")] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="For openai: the server, up to /v1; the key is OPENAI_API_KEY.")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", help="For openai; default 0.8.")] = None,
+    top_p: Annotated[float | None, typer.Option("--top-p", help="For openai; default: the server's.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=1, help="For openai: the longest answer; default 2048.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="For openai: the seed of draw 0; draw k has seed + k; default 0.")
+    ] = None,
+    max_connections: Annotated[
+        int | None, typer.Option("--max-connections", min=1, max=256, help="For openai: requests at a time; default 8.")
     ] = None,
     draws: Annotated[
         int | None, typer.Option("--draws", min=1, max=5, help="Candidates a task at most; default 5.")
@@ -106,6 +122,12 @@ def run_command(
         limit=limit,
         tasks=None if not task else tuple(task),
         infra_budget=None if infra_budget is None else verb.parse_share(infra_budget),
+        model=model,
+        base_url=base_url,
+        temperature=temperature,
+        top_p=top_p,
+        max_tokens=max_tokens,
+        seed=seed,
     )
     options = verb.RunOptions(
         bank=bank,
@@ -114,6 +136,7 @@ def run_command(
         resume=resume,
         out=out,
         jobs=jobs,
+        max_connections=max_connections,
         quiet=quiet,
         verbose=verbose,
         json=json,

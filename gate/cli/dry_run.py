@@ -41,13 +41,13 @@ def _new(options: RunOptions) -> dict[str, Json]:
 def _resumed(options: RunOptions) -> dict[str, Json]:
     where = RunDir(options.resume)  # type: ignore[arg-type]
     config = where.read_config()
-    source = options.source or f"{config['source']['kind']}:{config['source']['path']}"
+    source = options.source or wiring.source_spec(config["source"])
     history = fold(where.records())
     return _facts(config["bank"]["name"], source, config["options"], list(where.tasks()), history)
 
 
 def _facts(bank: str, source: str, bound: dict[str, Json], tasks: list[Task], history: History) -> dict[str, Json]:
-    with wiring.open_source(source) as opened:
+    with wiring.open_source(source, bound) as opened:
         have = opened.task_ids()
     left = [task for task in tasks if is_left(task, history)]
     undecided = [history.task(task.id) for task in left if task.suite.tests and not history.task(task.id).is_decided]
@@ -58,5 +58,5 @@ def _facts(bank: str, source: str, bound: dict[str, Json], tasks: list[Task], hi
         "visible": sum(len(task.suite.tests) for task in left),
         "calls_at_most": sum(bound["draws"] - len(each.candidates) for each in undecided),
         "source": source,
-        "without_candidates": sum(task.id not in have for task in left),
+        "without_candidates": sum(task.id not in have for task in left) if have else 0,
     }

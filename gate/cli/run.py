@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,10 +40,17 @@ class Bound:
     limit: int | None = None
     tasks: tuple[str, ...] | None = None
     infra_budget: float | None = None
+    model: str | None = None
+    base_url: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
 
     def as_json(self) -> dict[str, Json]:
-        """As `run.json` spells them, with the defaults filled in."""
+        """As `run.json` spells them, with the defaults filled in; those of a model stay None where not given."""
         return {
+            **{name: getattr(self, name) for name in wiring.MODEL_OPTIONS},
             "draws": self.draws or MAX_DRAWS,
             "full_pool": bool(self.full_pool),
             "isolation": self.isolation or "container",
@@ -63,6 +71,7 @@ class RunOptions:
     resume: Path | None = None
     out: Path | None = None
     jobs: int | None = None
+    max_connections: int | None = None
     quiet: bool = False
     verbose: bool = False
     json: bool = False
@@ -138,23 +147,34 @@ def execute(options: RunOptions, where: RunDir) -> Outcome:
     config = where.read_config()
     if options.resume is not None:
         refuse_other_options(options, where, config, known)
-    spec = options.source or f"{config['source']['kind']}:{config['source']['path']}"
-    with wiring.open_source(spec) as source, JsonlLedger(where.ledger) as ledger:
+    spec = options.source or wiring.source_spec(config["source"])
+    opened = wiring.open_source(spec, config["options"], options.max_connections)
+    with opened as source, JsonlLedger(where.ledger) as ledger:
         if source.digest != config["source"]["digest"]:
             raise SpecError(
-                f"--source {spec}: holds other samples ({source.digest[:12]}) than {where.path} was begun with "
-                f"({config['source']['digest'][:12]}): name those"
+                f"--source {spec}: is another source ({source.digest[:12]}) than {where.path} was begun with "
+                f"({config['source']['digest'][:12]}): name that one"
             )
         history = take_up(where, ledger)
-        stopped = anyio.run(_run_all, options, where, config, source, known, ledger, history)
+        try:
+            stopped = anyio.run(_run_all, options, where, config, source, known, ledger, history)
+        except BaseException:
+            say_resume(options, where)
+            raise
         summary = derive_summary(where)
         if not stopped and not is_closed(where, summary):
             ledger.append("closed", closing_counts(summary))
         head = ledger.head
     write_derived(where, config, summary, head)
-    if not options.quiet and (stopped or summary.infra):
-        printing.say(f"gate: go on with: gate run --resume {shlex.quote(str(where.path))}")
+    if stopped or summary.infra:
+        say_resume(options, where)
     return Outcome(config=config, summary=summary, head=head, stopped=stopped)
+
+
+def say_resume(options: RunOptions, where: RunDir) -> None:
+    """The exact next command after a run that is not at its end."""
+    if not options.quiet:
+        printing.say(f"gate: go on with: gate run --resume {shlex.quote(str(where.path))}")
 
 
 def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
@@ -162,7 +182,8 @@ def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
     if options.bank is None or options.source is None:
         raise SpecError("gate run: a new run needs BANK and --source: see `gate run --help`")
     bank = open_bank(options.bank, suites_dir())
-    with wiring.open_source(options.source) as source, where.beginning() as begun:
+    bound = options.bound.as_json()
+    with wiring.open_source(options.source, bound) as source, where.beginning() as begun:
         suites_digest, number = begun.write_suites(selected(bank, options.bound))
         warn_unknown(source, bank)
         config = {
@@ -170,8 +191,8 @@ def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
             "version": gate_version(),
             "bank": {"name": bank.name, "reference": options.bank, "digest": bank.digest(), "tasks": number},
             "suites_digest": suites_digest,
-            "options": options.bound.as_json(),
-            "source": {**source_facts(options.source), "digest": source.digest},
+            "options": bound,
+            "source": {**wiring.source_facts(options.source, bound), "digest": source.digest},
             **wiring.engine_facts(known, options.bound.runtime),
         }
         begun.write_config(config)
@@ -249,8 +270,9 @@ async def _run_all(
     left = config["bank"]["tasks"] - len(tasks)
     jobs = options.jobs or wiring.default_jobs()
     with anyio.CancelScope() as scope:
-        async with anyio.create_task_group() as watch:
+        async with AsyncExitStack() as stack, anyio.create_task_group() as watch:
             watch.start_soon(_stop_on_signal, scope)
+            stack.push_async_callback(wiring.close_source, source)
             with printing.progress(left, quiet=options.quiet, verbose=options.verbose) as shown:
                 async with wiring.open_sandbox(
                     known, runtime=config["options"]["runtime"], concurrency=jobs
@@ -319,9 +341,3 @@ def warn_unknown(source: wiring.PoolSource, bank: Bank) -> None:
             f"gate: {len(saved)} tasks in the samples are not in the bank "
             f"({sum(saved.values())} samples, first: {first})"
         )
-
-
-def source_facts(spec: str) -> dict[str, Json]:
-    """A source as `run.json` keeps it; `spec` is what reports show, without folders."""
-    kind, _, where = spec.partition(":")
-    return {"spec": f"{kind}:{Path(where).name}", "kind": kind, "path": where}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import anyio
 import docker
 
 from gate import seams
@@ -48,15 +49,31 @@ def default_jobs() -> int:
     return min(16, 2 * (os.cpu_count() or 1))
 
 
+MODEL_OPTIONS = ("model", "base_url", "temperature", "top_p", "max_tokens", "seed")
+KEY_VARIABLE = "OPENAI_API_KEY"
+MAX_CONNECTIONS = 8
+_KNOWN = "known: openai, samples:FILE, samples:FOLDER, scripted:FILE"
+
+
 @contextmanager
-def open_source(spec: str) -> Iterator[PoolSource]:
+def open_source(spec: str, options: dict[str, Json], max_connections: int | None = None) -> Iterator[PoolSource]:
     """The source that `--source` names.
 
+    Args:
+        spec: What `--source` says.
+        options: The run's options; those of a model are for `openai` alone.
+        max_connections: Requests at a time, for `openai`.
+
     Raises:
-        SpecError: There is no such kind, or it cannot be opened.
+        SpecError: There is no such kind, it cannot be opened, or an option has no place there.
     """
     kind, _, where = spec.partition(":")
-    if kind == "samples" and where:
+    misplaced = [name for name in MODEL_OPTIONS if options[name] is not None and kind != "openai"]
+    if misplaced:
+        raise SpecError(f"--{misplaced[0].replace('_', '-')}: is for --source openai: leave it out")
+    if kind == "openai" and not where:
+        yield open_model(options, max_connections)
+    elif kind == "samples" and where:
         from gate.backends.samples import open_samples
 
         samples = open_samples(Path(where))
@@ -69,7 +86,48 @@ def open_source(spec: str) -> Iterator[PoolSource]:
 
         yield open_scripted(Path(where))
     else:
-        raise SpecError(f"--source: unknown {spec!r} (known: samples:FILE, samples:FOLDER, scripted:FILE)")
+        raise SpecError(f"--source: unknown {spec!r} ({_KNOWN})")
+
+
+def open_model(options: dict[str, Json], max_connections: int | None) -> PoolSource:
+    """The source `openai`; the key comes from the environment and goes nowhere but to the server.
+
+    Raises:
+        SpecError: No model is named, or an option is out of range.
+    """
+    from gate.backends.openai import OpenAISource
+
+    if not options["model"]:
+        raise SpecError("--model: --source openai needs a model's name, as the server knows it")
+    for name, low, high in (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0)):
+        if options[name] is not None and not low <= options[name] <= high:
+            raise SpecError(f"--{name.replace('_', '-')}: {options[name]} is not between {low} and {high}")
+    given = {name: options[name] for name in MODEL_OPTIONS if options[name] is not None}
+    return OpenAISource(
+        **{"base_url": None, **given},
+        api_key=os.environ.get(KEY_VARIABLE),
+        max_connections=max_connections or MAX_CONNECTIONS,
+    )
+
+
+async def close_source(source: PoolSource) -> None:
+    """Close what a source holds open in the event loop; bounded, also when cancelled."""
+    close = getattr(source, "aclose", None)
+    if close is not None:
+        with anyio.move_on_after(2, shield=True):
+            await close()
+
+
+def source_facts(spec: str, options: dict[str, Json]) -> dict[str, Json]:
+    """A source as `run.json` keeps it; `spec` is what reports show, without folders."""
+    kind, _, where = spec.partition(":")
+    shown = str(options["model"]) if kind == "openai" else Path(where).name
+    return {"spec": f"{kind}:{shown}", "kind": kind, "path": where}
+
+
+def source_spec(facts: dict[str, Json]) -> str:
+    """What `--source` would say for a source that `run.json` keeps."""
+    return str(facts["kind"]) if facts["kind"] == "openai" else f"{facts['kind']}:{facts['path']}"
 
 
 def open_engine(runtime: str | None) -> Engine:
