@@ -67,6 +67,7 @@ def run_with_kills(
 ) -> list[float]:
     """Kill -9 a run at random moments and resume it each time, then let it end; when it was killed, in seconds."""
     moments: list[float] = []
+    pids = []
     while len(moments) < kills:
         running = start(out, *more)
         wait_s = chance.uniform(0.2, longest_s)
@@ -76,12 +77,15 @@ def run_with_kills(
             os.kill(running.pid, signal.SIGKILL)
             running.communicate()
             moments.append(wait_s)
+            pids.append(running.pid)
             assert still_running(engine, running.pid) == []
         else:
             return moments
     last = start(out, *more)
     _, err = last.communicate(timeout=600)
     assert last.returncode in (0, 1), err
+    left = [each["Id"] for pid in pids for each in engine.containers(all=True, filters={"label": f"gate.pid={pid}"})]
+    assert left == [], "the next start has not removed what was left"
     return moments
 
 
@@ -97,7 +101,6 @@ def check_kills(engine: docker.APIClient, tmp_path: Path, kills: int, tasks: int
     for out in (undisturbed, killed):
         done = subprocess.run([GATE, "verify", str(out)], capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert engine.containers(all=True, filters={"label": "gate.pid"}) == [], "a container is left over"
 
 
 def test_killed_and_resumed_is_as_undisturbed(engine: docker.APIClient, tmp_path: Path) -> None:
@@ -111,14 +114,14 @@ def test_killed_twenty_times(engine: docker.APIClient, tmp_path: Path) -> None:
     check_kills(engine, tmp_path, kills=20, tasks=100, longest_s=4.0)
 
 
-def stop_at(out: Path, number: signal.Signals, wait_s: float) -> tuple[int, float]:
-    """Stop a run by a signal after some seconds; its exit code, and how long it took to end."""
+def stop_at(out: Path, number: signal.Signals, wait_s: float) -> tuple[int, float, int]:
+    """Stop a run by a signal after some seconds; its exit code, how long it took to end, and its pid."""
     running = start(out)
     time.sleep(wait_s)
     stopped_s = time.monotonic()
     running.send_signal(number)
     running.communicate(timeout=60)
-    return running.returncode, time.monotonic() - stopped_s
+    return running.returncode, time.monotonic() - stopped_s, running.pid
 
 
 @pytest.mark.soak
@@ -129,10 +132,10 @@ def test_twenty_signals_stop_twenty_times(engine: docker.APIClient, tmp_path: Pa
     for trial in range(20):
         out = tmp_path / f"run{trial}"
         wait_s = chance.uniform(0.3, 6.0)
-        code, took_s = stop_at(out, number, wait_s)
+        code, took_s, pid = stop_at(out, number, wait_s)
         print(f"{number.name} after {wait_s:.2f} s: exit {code} in {took_s:.2f} s")
         assert (code, took_s < 5) == (130, True)
-        assert engine.containers(all=True, filters={"label": "gate.pid"}) == []
+        assert engine.containers(all=True, filters={"label": f"gate.pid={pid}"}) == []
 
 
 @pytest.fixture

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+STOPPED = 130
+
 
 def main() -> None:
-    """The command `gate`."""
-    from gate.cli.app import run
+    """The command `gate`; SIGTERM is Ctrl-C from the first moment on, also while modules load."""
+    try:
+        signal.signal(signal.SIGTERM, _interrupt)
+        from gate.cli.app import run
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        print("gate: stopped", file=sys.stderr)
+        raise SystemExit(STOPPED) from None
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

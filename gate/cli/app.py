@@ -46,9 +46,6 @@ def run() -> None:
             raise
         print(f"gate: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
-    except KeyboardInterrupt:
-        print("gate: stopped", file=sys.stderr)
-        raise SystemExit(exits.STOPPED) from None
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(exits.STOPPED) from None
