@@ -103,6 +103,11 @@ class StreamSplitter:
         self._left_bytes = 0
         self._stream = 0
 
+    @property
+    def is_within_frame(self) -> bool:
+        """Whether a frame has begun and not ended; the engine sends whole ones."""
+        return bool(self._header or self._left_bytes)
+
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """Split some bytes into (stream, payload) pieces, in order.
 

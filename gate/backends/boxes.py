@@ -2,19 +2,21 @@
 
 Theory of operation. A box is created by image ID, attached, started, and ready when its
 runner says so. It is attached before it is started, so nothing is missed, and the
-attached stream has no time-out. Every box is registered before it is started and taken
-from the register when the engine has removed it, so whatever becomes of the caller,
-`close` can remove all that is left. Until a box is ready nothing of a candidate is
-inside: whatever fails is ours.
+attached stream has no time-out. A box has a name of our choice, which is registered
+before the engine hears of it and struck off when the engine has removed it: whatever
+becomes of the caller, or of the engine's answer, `close` can remove all that is left.
+Until a box is ready nothing of a candidate is inside: whatever fails is ours.
 """
 
 from __future__ import annotations
 
+import secrets
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import docker
@@ -23,16 +25,21 @@ import requests.exceptions
 
 from gate import wire
 from gate.backends import cgroups, hardening
+from gate.backends import labels as ours
 from gate.backends.docker_client import ENGINE_ERRORS, reason
 from gate.backends.exchange import Exchange, Remains, receive
+from gate.backends.lifeline import Lifeline
 from gate.errors import SandboxError
+from gate.model import Json
 
 CLOSE_TIMEOUT_S = 10.0
+CLOSE_ATTEMPTS = 2
 START_ATTEMPTS = 2
 STOP_GRACE_S = 1
 
 _STREAM = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
 _READY_BYTES = 1 << 16
+_GOING = (404, 409)  # gone, or on its way: a forced removal conflicts with nothing but another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,8 @@ class Box:
     """One container whose runner is ready: its id, its attached stream, its counters.
 
     Attributes:
+        name: The one that we gave it.
+        lifeline: Whether the engine has lived since before it was made.
         stream: What the client gave; it owns the connection, so it is kept alive.
         socket: The socket below it; not blocking.
         splitter: Where the engine's stream has come to.
@@ -56,7 +65,9 @@ class Box:
     """
 
     id: str
+    name: str
     kind: Kind
+    lifeline: Lifeline
     stream: Any
     socket: socket.socket
     splitter: wire.StreamSplitter
@@ -101,9 +112,16 @@ class Boxes:
         self._seccomp = seccomp
         self._labels = labels
         self._runtime = runtime
-        self._known: set[str] = set()
-        self._going: set[str] = set()
+        self._known: set[str] = set()  # the names of all that may be there
+        self._going: set[str] = set()  # those of them that are being removed
+        self._lock = Lock()
+        self._lifeline: Lifeline | None = None
         self._removals = ThreadPoolExecutor(max_workers=removers, thread_name_prefix="remove")
+
+    @property
+    def left(self) -> frozenset[str]:
+        """The names of the containers that may still be there."""
+        return frozenset(self._known)
 
     def open(self, kind: Kind) -> Box:
         """A box that is ready; one that dies before that is replaced once.
@@ -128,28 +146,68 @@ class Boxes:
             runtime=self._runtime,
             labels=self._labels,
         )
-        box_id = ""
+        name = f"{ours.KEY}-{secrets.token_hex(8)}"
+        answered = False
         try:
-            created = self._client.create_container_from_config(config)  # type: ignore[no-untyped-call]
-            box_id = created["Id"]
-            self._known.add(box_id)
-            warnings = created.get("Warnings") or []
-            discarded = hardening.discarded_limits(warnings)
-            if discarded:
-                raise SandboxError(f"The engine does not hold a limit that the sandbox needs: {discarded[0]}")
-            stream = self._client.attach_socket(box_id, params=_STREAM)
+            lifeline = self._hold()
+            self._known.add(name)
+            created = self._client.create_container_from_config(config, name=name)  # type: ignore[no-untyped-call]
+            answered = True
+            return self._start(name, kind, config, created, lifeline)
+        except docker.errors.ImageNotFound as exc:
+            self.remove(name)
+            raise SandboxError(
+                "The engine no longer has the sandbox image: run `gate image build`, then `gate run --resume`."
+            ) from exc
+        except ENGINE_ERRORS as exc:
+            self.remove(name)
+            if not answered and not isinstance(exc, docker.errors.APIError):
+                self._known.add(name)  # the engine may still be making it: `close` looks again
+            raise SandboxError(f"The engine could not start a container: {reason(exc)}") from exc
+        except (SandboxError, _NotReady):
+            self.remove(name)
+            raise
+
+    def _start(self, name: str, kind: Kind, config: dict[str, Json], created: Any, lifeline: Lifeline) -> Box:
+        """Attach and start what was created, hold it against what was asked for, and wait for its runner."""
+        box_id: str = said(created, "Id")
+        warnings = created.get("Warnings") or []
+        discarded = hardening.discarded_limits(warnings)
+        if discarded:
+            raise SandboxError(f"The engine does not hold a limit that the sandbox needs: {discarded[0]}")
+        stream = self._client.attach_socket(box_id, params=_STREAM)
+        attached: socket.socket = getattr(stream, "_sock", stream)
+        try:
             self._client.start(box_id)
             found = self._client.inspect_container(box_id)
             lost = hardening.lost_fields(config, found, swapless=bool(warnings))
             if lost:
-                raise SandboxError(f"The engine did not keep a limit that the sandbox needs: {lost[0]}")
-            return _await_ready(box_id, kind, stream, cgroups.find_counters(found["State"].get("Pid", 0)))
-        except ENGINE_ERRORS as exc:
-            self.remove(box_id)
-            raise SandboxError(f"The engine could not start a container: {reason(exc)}") from exc
-        except (SandboxError, _NotReady):
-            self.remove(box_id)
+                raise SandboxError(f"The engine did not keep a limit that the sandbox needs: {'; '.join(lost)}")
+            exchange = _await_ready(attached)
+        except BaseException:
+            hang_up(stream, attached)
             raise
+        return Box(
+            id=box_id,
+            name=name,
+            kind=kind,
+            lifeline=lifeline,
+            stream=stream,
+            socket=attached,
+            splitter=exchange.splitter,
+            counters=cgroups.find_counters(said(found, "State").get("Pid", 0)),
+            python=exchange.reader.python,
+            born_s=time.monotonic(),
+        )
+
+    def _hold(self) -> Lifeline:
+        """What shows whether the engine has lived from now on; a new one where it has not."""
+        with self._lock:
+            if self._lifeline is None or self._lifeline.is_broken():
+                if self._lifeline is not None:
+                    self._lifeline.close()
+                self._lifeline = Lifeline(self._client)
+            return self._lifeline
 
     def end(self, box: Box) -> Remains:
         """Read the counters, end it, wait, inspect; then remove. Says where the engine failed."""
@@ -159,13 +217,14 @@ class Boxes:
             # on: an unread flood would hold its kill and its wait until they time out.
             hang_up(box.stream, box.socket)
             self._stop(box.id)
-            state = self._client.inspect_container(box.id)["State"]
+            state = said(self._client.inspect_container(box.id), "State")
         except ENGINE_ERRORS as exc:
             return Remains(reading=reading, fault=f"the engine lost the container: {reason(exc)}")
         finally:
-            self._going.add(box.id)
-            self._removals.submit(self.remove, box.id)
-        return Remains(reading=reading, oom_killed=bool(state.get("OOMKilled")), fault=_fault(state))
+            self._remove_soon(box.name)
+        # Asked last: an engine that has answered just now was there all the time, or is another one.
+        lost = box.lifeline.is_broken()
+        return Remains(reading=reading, oom_killed=bool(state.get("OOMKilled")), fault=_fault(state), engine_lost=lost)
 
     def _stop(self, box_id: str) -> None:
         """Wait until the container has ended; kill it if it does not.
@@ -179,42 +238,54 @@ class Boxes:
         except (requests.exceptions.ReadTimeout, requests.exceptions.ConnectionError):
             with suppress(docker.errors.APIError):  # it may have stopped in between
                 self._client.kill(box_id)
-            self._client.wait(box_id)
+            self._client.wait(box_id, timeout=self._client.timeout)  # the SDK's own default is to wait without end
 
     def discard(self, box: Box) -> None:
         """Give up a box that was not used."""
         hang_up(box.stream, box.socket)
-        self._going.add(box.id)
-        self._removals.submit(self.remove, box.id)
+        self._remove_soon(box.name)
 
-    def remove(self, box_id: str) -> None:
-        """Remove a container, running or not; one that is gone is gone."""
-        if not box_id:
-            return
-        with suppress(*ENGINE_ERRORS):
-            with suppress(docker.errors.NotFound):
-                self._client.remove_container(box_id, force=True, v=True)
-            self._known.discard(box_id)
-            self._going.discard(box_id)
+    def _remove_soon(self, name: str) -> None:
+        self._going.add(name)
+        try:
+            self._removals.submit(self.remove, name)
+        except RuntimeError:  # closed already: somebody was late
+            self.remove(name)
+
+    def remove(self, name: str) -> None:
+        """Remove a container, running or not; one that cannot be removed now stays known, for `close`."""
+        try:
+            self._client.remove_container(name, force=True, v=True)
+        except ENGINE_ERRORS as exc:
+            if isinstance(exc, docker.errors.APIError) and exc.status_code in _GOING:
+                self._known.discard(name)
+        else:
+            self._known.discard(name)
+        self._going.discard(name)
 
     def close(self) -> None:
         """Remove every container that is still there; bounded."""
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
-        for box_id in tuple(self._known - self._going):
-            self._going.add(box_id)
-            self._removals.submit(self.remove, box_id)
-        while self._known and time.monotonic() < deadline_s:
-            time.sleep(0.01)
+        for _ in range(CLOSE_ATTEMPTS):
+            for name in tuple(self._known - self._going):
+                self._remove_soon(name)
+            while self._going and time.monotonic() < deadline_s:
+                time.sleep(0.01)
         self._removals.shutdown(wait=False, cancel_futures=True)
+        if self._lifeline is not None:
+            self._lifeline.close()
 
 
 class _NotReady(Exception):
     """The container ended, or said something else, before its runner was ready."""
 
 
-def _await_ready(box_id: str, kind: Kind, stream: Any, counters: cgroups.Counters) -> Box:
-    """Wait for the runner's word; then the stream is for whoever takes the box."""
-    attached: socket.socket = getattr(stream, "_sock", stream)
+def _await_ready(attached: socket.socket) -> Exchange:
+    """Wait for the runner's word; then the stream is for whoever takes the box.
+
+    Raises:
+        _NotReady: It did not come, or something else did.
+    """
     exchange = Exchange(
         reader=wire.ReplyReader(0, program=False, max_bytes=_READY_BYTES),
         tail=wire.Tail(_READY_BYTES),
@@ -225,19 +296,21 @@ def _await_ready(box_id: str, kind: Kind, stream: Any, counters: cgroups.Counter
         while exchange.reader.phase is wire.Phase.STARTING:
             receive(attached, exchange)
     except (EOFError, OSError, ValueError, wire.Violation, wire.Flood) as exc:
-        hang_up(stream, attached)
         raise _NotReady(exchange.tail.text().strip()[-300:] or str(exc) or type(exc).__name__) from exc
     attached.setblocking(False)
-    return Box(
-        id=box_id,
-        kind=kind,
-        stream=stream,
-        socket=attached,
-        splitter=exchange.splitter,
-        counters=counters,
-        python=exchange.reader.python,
-        born_s=time.monotonic(),
-    )
+    return exchange
+
+
+def said(answer: Any, name: str) -> Any:
+    """A part of what the engine answered.
+
+    Raises:
+        docker.errors.DockerException: It is not there.
+    """
+    part = answer.get(name) if isinstance(answer, dict) else None
+    if not part:
+        raise docker.errors.DockerException(f"it answered without {name}")
+    return part
 
 
 def _fault(state: dict[str, Any]) -> str | None:
@@ -246,7 +319,7 @@ def _fault(state: dict[str, Any]) -> str | None:
         return "the container was removed while it ran"
     if state.get("Error"):
         return f"the engine says of the container: {state['Error']}"
-    if str(state.get("StartedAt", "")).startswith("0001-"):
+    if str(state.get("StartedAt") or "0001-").startswith("0001-"):
         return "the engine says that the container never started"
     return None
 

@@ -6,9 +6,9 @@ while the container lives, it is killed, waited for and inspected, and removed i
 background. Nothing is reused but the read-only image.
 
 Blame by channel. Until a box is ready nothing of a candidate is inside, so whatever
-fails is ours (SandboxError). Once the request is on its way, what comes up the pipes is
-the candidate's doing; only the engine's own failure, or a container that it no longer
-knows, is a FAULT.
+fails is ours (SandboxError); one that fails before the request is on its way as a whole is
+replaced. Once it is, what comes up the pipes is the candidate's doing; only the engine's
+own failure, or a container that it no longer knows, is a FAULT.
 
 A blocking call in a thread cannot be cancelled and its result would be lost with the
 task, so boxes are registered before they are started and `close` removes all that is
@@ -27,7 +27,7 @@ import docker
 from anyio import to_thread
 
 from gate import wire
-from gate.backends.boxes import Box, Boxes, Kind
+from gate.backends.boxes import START_ATTEMPTS, Box, Boxes, Kind
 from gate.backends.exchange import Exchange, Remains, converse, observation
 from gate.backends.image import Image
 from gate.backends.pool import Pool
@@ -96,14 +96,17 @@ class ContainerSandbox:
     ) -> Observation:
         """See `gate.seams.Sandbox`."""
         async with self._slot(alone):
-            box = await self._take(Kind(memory_mb=limits.memory_mb, seed=seed))
-            exchange = begin(box, calls, limits, program=entry_point is None)
             wall_s = limits.total_wall_s(len(calls)) + wire.BACKSTOP_S
             request = wire.encode_request(candidate.code_bytes, entry_point, calls, limits, wall_s=wall_s)
-            try:
-                await converse(box.socket, box.counters, exchange, request, limits, len(calls))
-            finally:
-                remains = await self._end(box)
+            for _ in range(START_ATTEMPTS):
+                box = await self._take(Kind(memory_mb=limits.memory_mb, seed=seed))
+                exchange = begin(box, calls, limits, program=entry_point is None)
+                try:
+                    await converse(box.socket, box.counters, exchange, request, limits, len(calls))
+                finally:
+                    remains = await self._end(box)
+                if not exchange.unsent:
+                    break
         where: dict[str, Json] = {
             "isolation": "container",
             "runtime": self._runtime or "default",

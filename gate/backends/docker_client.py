@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
+from typing import Any
 
 import docker
+import requests
 from docker.constants import DEFAULT_UNIX_SOCKET
 from docker.errors import APIError, DockerException
 from docker.utils import kwargs_from_env
@@ -18,6 +20,15 @@ from gate.errors import SandboxError
 ANSWER_S = 60
 # `requests` derives its errors from OSError; what breaks in the middle of a stream is not translated by it.
 ENGINE_ERRORS = (DockerException, HTTPError, HTTPException, OSError)
+
+
+class Client(docker.APIClient):
+    """The SDK's client, but for one thing: no request waits without end for its answer."""
+
+    def post(self, url: str | bytes, data: Any = None, json: Any = None, **more: Any) -> requests.Response:
+        """Attaching is the one request for which the SDK sets no time-out."""
+        more.setdefault("timeout", self.timeout)
+        return super().post(url, data, json, **more)
 
 
 def connect(*, answer_s: int = ANSWER_S, connections: int = 32) -> docker.APIClient:
@@ -34,7 +45,7 @@ def connect(*, answer_s: int = ANSWER_S, connections: int = 32) -> docker.APICli
         SandboxError: Nothing answers there.
     """
     try:
-        return docker.APIClient(**kwargs_from_env(), version="auto", timeout=answer_s, max_pool_size=connections)
+        return Client(**kwargs_from_env(), version="auto", timeout=answer_s, max_pool_size=connections)
     except ENGINE_ERRORS as exc:
         address = os.environ.get("DOCKER_HOST") or DEFAULT_UNIX_SOCKET.replace("http+unix:", "unix:")
         raise SandboxError(

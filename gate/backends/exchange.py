@@ -4,7 +4,8 @@ Theory of operation. The request is written while replies are read, so neither s
 block the other. Wall time is ours, by a monotonic clock; CPU time is the counters';
 output is counted. Loading and each call have limits of their own, the whole has two
 more. What was seen is put together at the end, by the word of the engine and of the
-kernel first, the stream's second; exit codes prove nothing.
+kernel first, the stream's second; exit codes prove nothing. Until the request is on its
+way as a whole the runner does nothing with it, so what fails before that is ours.
 """
 
 from __future__ import annotations
@@ -38,15 +39,22 @@ class Exchange:
     detail: str = ""
     wall_s: float = 0.0
     cpu_before_s: float | None = None
+    unsent: bool = False  # the request is not whole on its way: nothing of a candidate is inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """What the engine and the kernel said at the end; `fault` where the engine failed."""
+    """What the engine and the kernel said at the end.
+
+    Attributes:
+        fault: What the engine did wrong, if it did.
+        engine_lost: The engine went away while the container was there, or came back.
+    """
 
     reading: Reading = field(default_factory=Reading)
     oom_killed: bool = False
     fault: str | None = None
+    engine_lost: bool = False
 
 
 async def converse(
@@ -54,9 +62,14 @@ async def converse(
 ) -> None:
     """Send the request and read the replies until the end, a limit or a violation."""
     exchange.cpu_before_s = counters.read_cpu_s()
+    exchange.unsent = True
     started_s = anyio.current_time()
+
+    async def write() -> None:
+        exchange.unsent = not await send(connection, request)
+
     async with anyio.create_task_group() as group:
-        group.start_soon(send, connection, request)
+        group.start_soon(write)
         try:
             await _read_replies(connection, counters, exchange, limits, calls)
         except (EOFError, OSError):
@@ -125,8 +138,8 @@ def receive(connection: socket.socket, exchange: Exchange) -> bool:
     return moved
 
 
-async def send(connection: socket.socket, data: bytes) -> None:
-    """Write all, as the other side takes it; a broken pipe shows on the reading side."""
+async def send(connection: socket.socket, data: bytes) -> bool:
+    """Write all, as the other side takes it; false where it went away, which shows on the reading side too."""
     view = memoryview(data)
     with suppress(ConnectionError):
         while view:
@@ -134,6 +147,8 @@ async def send(connection: socket.socket, data: bytes) -> None:
                 view = view[connection.send(view) :]
             except BlockingIOError:
                 await anyio.wait_writable(connection)
+        return True
+    return False
 
 
 def observation(
@@ -164,13 +179,24 @@ def how_it_ended(exchange: Exchange, remains: Remains) -> tuple[Exit, str | None
     kills = remains.reading.oom_kills
     if kills or (kills is None and remains.oom_killed):
         return Exit.MEMORY_LIMIT, "memory", "the kernel killed a process of it for memory"
+    if exchange.unsent:
+        return Exit.FAULT, None, f"the container failed before the candidate was in it: {exchange.detail}"
     if exchange.exit is not None:
         return exchange.exit, exchange.limit, exchange.detail
+    if exchange.reader.phase is wire.Phase.ENDED and exchange.reader.death is None:
+        return Exit.OK, None, ""
+    return how_it_broke_off(exchange, remains)
+
+
+def how_it_broke_off(exchange: Exchange, remains: Remains) -> tuple[Exit, str | None, str]:
+    """The end of a stream that ended early: the engine's doing where it can have been, else the candidate's."""
+    if remains.engine_lost:
+        return Exit.FAULT, None, "the engine went away, or was started anew, while the candidate ran"
+    if exchange.splitter.is_within_frame:
+        return Exit.FAULT, None, "the engine's stream was cut in the middle of a frame"
     death = exchange.reader.death
     if death is not None:
         return Exit.CRASHED, None, f"its process {death_text(death.status)} before the last reply"
-    if exchange.reader.phase is wire.Phase.ENDED:
-        return Exit.OK, None, ""
     return Exit.CRASHED, None, exchange.detail
 
 

@@ -18,8 +18,10 @@ TMP_MB = 64
 SOURCE_MB = 4
 SHM_BYTES = 16 << 20
 
-_UNSEEN_CONFIG = ("OpenStdin", "StdinOnce")
-_UNSEEN_HOST = ("MemorySwap", "Privileged")
+# `User` could be seen, but a runner that is root without capabilities cannot write the file it would run.
+_UNSEEN_CONFIG = ("OpenStdin", "StdinOnce", "User")
+# The probe sees the memory limit of its own container; each container may have another.
+_UNSEEN_HOST = ("Memory", "MemorySwap", "Privileged", "IpcMode", "AutoRemove")
 _TMPFS = "rw,noexec,nosuid,nodev"
 _SWAP_ALONE = re.compile(r"\bmemory limited without swap\b", re.IGNORECASE)  # the memory limit itself holds
 
@@ -117,8 +119,10 @@ def discarded_limits(warnings: list[str] | None) -> list[str]:
 def lost_fields(asked: dict[str, Json], found: dict[str, Json], *, swapless: bool) -> list[str]:
     """What the engine says of a container that is not what it was asked for; nothing where all was kept.
 
-    Only what cannot be seen from inside, where the probe looks: a swap limit on a host
-    without swap, and that the stream closes with the driver.
+    Only what the probe, which looks from inside, cannot see: a swap limit on a host without
+    swap, the memory of every container and not of its own alone, whose shared memory and
+    user it is, that no output goes to the host's disk, that the stream closes with the
+    driver, and that the end leaves its evidence.
 
     Args:
         asked: The create request.
@@ -128,4 +132,6 @@ def lost_fields(asked: dict[str, Json], found: dict[str, Json], *, swapless: boo
     config, host = found.get("Config") or {}, found.get("HostConfig") or {}
     lost = [name for name in _UNSEEN_CONFIG if config.get(name) != asked[name]]
     lost += [name for name in _UNSEEN_HOST if host.get(name) != asked["HostConfig"][name]]
+    if (host.get("LogConfig") or {}).get("Type") != asked["HostConfig"]["LogConfig"]["Type"]:
+        lost.append("LogConfig")
     return [f"{name} is not what was asked for" for name in lost if not (swapless and name == "MemorySwap")]

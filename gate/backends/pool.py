@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from threading import Lock
 
-from gate.backends.boxes import Box, Boxes, Kind
+from gate.backends.boxes import CLOSE_TIMEOUT_S, Box, Boxes, Kind
 from gate.errors import SandboxError
 
 LATELY = 48
@@ -49,22 +49,36 @@ class Pool:
         Raises:
             SandboxError: The engine could not make one.
         """
-        while True:
-            with self._lock:
-                self._lately.append(kind)
-                waiting = self._waiting.setdefault(kind, deque())
-                was_waiting = bool(waiting)
-                future = waiting.popleft() if waiting else self._starts.submit(self._boxes.open, kind)
-                self._refill()
-            try:
-                box = future.result()
-            except SandboxError:
-                if was_waiting:
-                    continue  # it was made for nobody in particular: ask anew
-                raise
-            if box.is_alive() and time.monotonic() - box.born_s < MAX_AGE_S:
+        with self._lock:
+            self._lately.append(kind)
+            ahead = self._next(kind)
+            future = ahead or self._starts.submit(self._boxes.open, kind)
+            self._refill()
+        while ahead is not None:
+            box = self._fit(ahead)
+            if box is not None:
                 return box
-            self._boxes.discard(box)
+            # Not filled up again before this has ended: without an engine it would not.
+            with self._lock:
+                ahead = self._next(kind)
+                future = ahead or self._starts.submit(self._boxes.open, kind)
+        return future.result()
+
+    def _next(self, kind: Kind) -> Future[Box] | None:
+        """The one of that kind that has waited longest, ready or not."""
+        waiting = self._waiting.setdefault(kind, deque())
+        return waiting.popleft() if waiting else None
+
+    def _fit(self, future: Future[Box]) -> Box | None:
+        """A box that was made ahead, if it is still fit for use: it was made for nobody in particular."""
+        try:
+            box = future.result()
+        except SandboxError:
+            return None
+        if box.is_alive() and time.monotonic() - box.born_s < MAX_AGE_S:
+            return box
+        self._boxes.discard(box)
+        return None
 
     def _refill(self) -> None:
         """Have as many on their way as were wanted lately; let go what is wanted no more."""
@@ -98,7 +112,7 @@ class Pool:
             self._refill()
 
     def close(self) -> None:
-        """Let all waiting boxes go."""
+        """Let all waiting boxes go; bounded."""
         with self._lock:
             self._held = True
             left = [future for waiting in self._waiting.values() for future in waiting]
@@ -106,7 +120,9 @@ class Pool:
         for future in left:
             future.cancel()
             future.add_done_callback(self._let_go)
-        self._starts.shutdown(wait=True, cancel_futures=True)
+        # One that an engine is slow to start is let go by the thread that waits for it.
+        starting = wait(left, timeout=CLOSE_TIMEOUT_S).not_done
+        self._starts.shutdown(wait=not starting, cancel_futures=True)
 
 
 def shares(lately: deque[Kind], size: int) -> dict[Kind, int]:
