@@ -18,6 +18,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import ClassVar
 
 import docker
 
@@ -40,11 +41,17 @@ class SecondEngine:
 
     Args:
         keeps_socket: Whether its socket stays while it is away.
+
+    Attributes:
+        folders: Where each one that was ever made here had its files.
     """
+
+    folders: ClassVar[list[Path]] = []
 
     def __init__(self, *, keeps_socket: bool = False) -> None:
         # Sockets below have names of at most 107 bytes: no room for a test's own long folder.
         self._folder = Path(tempfile.mkdtemp(prefix="gate2-"))
+        self.folders.append(self._folder)
         self._path = self._folder / "d.sock"
         self._keeps_socket = keeps_socket
         self._listener: socket.socket | None = None

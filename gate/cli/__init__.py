@@ -7,8 +7,6 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-STOPPED = 130
-
 
 def main() -> None:
     """The command `gate`; SIGTERM is Ctrl-C from the first moment on, also while modules load."""
@@ -18,6 +16,8 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
+        from gate.cli.exits import STOPPED
+
         print("gate: stopped", file=sys.stderr)
         raise SystemExit(STOPPED) from None
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from gate.cli import STOPPED
 from gate.summary import Summary
-
-__all__ = ["DONE", "INTEGRITY", "REFUSED", "STOPPED", "USAGE", "WORLD", "exit_code"]
 
 DONE = 0
 REFUSED = 1
 USAGE = 2
 WORLD = 3
 INTEGRITY = 4
+STOPPED = 130
 
 
 def exit_code(summary: Summary, infra_budget: float) -> int:
