@@ -196,3 +196,12 @@ def mounts_below(folder: Path) -> list[str]:
     with open("/proc/self/mounts") as file:
         points = [line.split()[1] for line in file]
     return sorted((point for point in points if point.startswith(f"{folder}/")), reverse=True)
+
+
+def commands_with(folder: Path) -> list[bytes]:
+    """The command lines of the processes that were given something in there."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it may end at any time
+            found.append(path.read_bytes())
+    return [command for command in found if f"{folder}/".encode() in command]
