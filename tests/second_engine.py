@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -184,11 +185,24 @@ class SecondEngine:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+        self._end_shims()
         if self._listener is not None:
             self._listener.close()
         for mount in mounts_below(self._folder):
             subprocess.run(["umount", "-l", mount], check=False)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end_shims(self) -> None:
+        """Those of containers that no dockerd knew any more, with the processes in them."""
+        for pid in pids_with(self._folder):
+            with suppress(OSError):
+                children = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+                for each in (*" ".join(children).split(), pid):
+                    with suppress(ProcessLookupError):
+                        os.kill(int(each), signal.SIGKILL)
+        deadline_s = time.monotonic() + STOP_S
+        while pids_with(self._folder) and time.monotonic() < deadline_s:
+            time.sleep(0.05)
 
 
 def mounts_below(folder: Path) -> list[str]:
@@ -198,10 +212,11 @@ def mounts_below(folder: Path) -> list[str]:
     return sorted((point for point in points if point.startswith(f"{folder}/")), reverse=True)
 
 
-def commands_with(folder: Path) -> list[bytes]:
-    """The command lines of the processes that were given something in there."""
+def pids_with(folder: Path) -> list[int]:
+    """The processes whose command line names something in there."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it may end at any time
-            found.append(path.read_bytes())
-    return [command for command in found if f"{folder}/".encode() in command]
+            if f"{folder}/".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found

@@ -207,7 +207,7 @@ def refuse_other_options(options: RunOptions, where: RunDir, config: dict[str, J
     """
     given = {field.name: getattr(options.bound, field.name) for field in fields(Bound)}
     for name, value in given.items():
-        recorded = config["options"][name]
+        recorded = config["options"].get(name)
         if value is not None and (list(value) if isinstance(value, tuple) else value) != recorded:
             flag = "--" + name.replace("_", "-").replace("tasks", "task")
             raise SpecError(f"{flag} {value}: {where.path} was begun with {recorded}: leave it out, or begin a new run")

@@ -68,7 +68,7 @@ def open_source(spec: str, options: dict[str, Json], max_connections: int | None
         SpecError: There is no such kind, it cannot be opened, or an option has no place there.
     """
     kind, _, where = spec.partition(":")
-    misplaced = [name for name in MODEL_OPTIONS if options[name] is not None and kind != "openai"]
+    misplaced = [name for name in MODEL_OPTIONS if options.get(name) is not None and kind != "openai"]
     if misplaced:
         raise SpecError(f"--{misplaced[0].replace('_', '-')}: is for --source openai: leave it out")
     if kind == "openai" and not where:
@@ -97,12 +97,12 @@ def open_model(options: dict[str, Json], max_connections: int | None) -> PoolSou
     """
     from gate.backends.openai import OpenAISource
 
-    if not options["model"]:
+    if not options.get("model"):
         raise SpecError("--model: --source openai needs a model's name, as the server knows it")
     for name, low, high in (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0)):
-        if options[name] is not None and not low <= options[name] <= high:
+        if options.get(name) is not None and not low <= options[name] <= high:
             raise SpecError(f"--{name.replace('_', '-')}: {options[name]} is not between {low} and {high}")
-    given = {name: options[name] for name in MODEL_OPTIONS if options[name] is not None}
+    given = {name: options[name] for name in MODEL_OPTIONS if options.get(name) is not None}
     return OpenAISource(
         **{"base_url": None, **given},
         api_key=os.environ.get(KEY_VARIABLE),
