@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import docker.errors
 from anyio import to_thread
 
 from gate import wire
@@ -152,6 +153,20 @@ async def measure(way: Way, concurrency: int) -> dict[str, Any]:
     return {"walls_s": walls, "per_s": number / took_s, "cpu_s": (cpu_s() - cpu_before_s) / number}
 
 
+def starts(client: Any, image: str, runtime: str) -> bool:
+    """Whether a runtime that the engine knows works on this host."""
+    host = client.create_host_config(network_mode="none", runtime=runtime)
+    made = client.create_container(image, use_config_proxy=False, host_config=host)
+    try:
+        client.start(made["Id"])
+    except docker.errors.APIError as exc:
+        print(f"{runtime} does not work here: {exc.explanation}")
+        return False
+    finally:
+        client.remove_container(made["Id"], force=True)
+    return True
+
+
 async def main() -> None:
     """All ways, in turns; then the table and the file."""
     client = connect()
@@ -159,7 +174,7 @@ async def main() -> None:
     assert image is not None, "build the image first: make image"
     seccomp = (sandbox_dir() / "seccomp.json").read_text()
     info, version = client.info(), client.version()
-    runtimes = [name for name in ("runc", "crun") if name in info["Runtimes"]]
+    runtimes = [name for name in ("runc", "crun") if name in info["Runtimes"] and starts(client, image.id, name)]
     blocks: dict[str, list[dict[str, Any]]] = {}
     async with AsyncExitStack() as stack:
         profile = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "seccomp.json"
