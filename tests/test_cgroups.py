@@ -65,8 +65,8 @@ class Host:
         if peak:
             self.file(f"{path}/memory.peak", "73400320\n")
 
-    def find(self, pid: int = PID) -> Counters:
-        return find_counters(pid, proc=self.proc, root=self.root)
+    def find(self, pid: int = PID, container_id: str = ID) -> Counters:
+        return find_counters(pid, container_id, proc=self.proc, root=self.root)
 
 
 @pytest.fixture
@@ -92,6 +92,16 @@ def test_counters_of_version_2_are_found(host: Host, driver: str) -> None:
     assert (found.source, found.read()) == ("cgroup-v2", READING)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_another_process_of_the_same_pid_is_not_read(host: Host, version: int) -> None:
+    """A pid from another pid namespace names a stranger here, whose counters say nothing of the container."""
+    path = PATHS["cgroupfs driver"]
+    host.runs((V1 if version == 1 else V2).format(path=path))
+    (host.v1 if version == 1 else host.v2)(path)
+    assert host.find().source == f"cgroup-v{version}"
+    assert host.find(container_id=ID[::-1]) == NO_COUNTERS
+
+
 def test_a_hybrid_host_is_read_as_version_1(host: Host) -> None:
     """Where both versions are mounted the controllers are on v1; the group on v2 has no counters."""
     path = PATHS["systemd driver"]
@@ -104,9 +114,9 @@ def test_a_hybrid_host_is_read_as_version_1(host: Host) -> None:
 
 def test_controllers_may_stand_in_different_groups(host: Host) -> None:
     """On v1 CPU and memory are looked up each by its own path."""
-    host.runs("4:memory:/mem/box\n2:cpuacct:/cpu/box\n1:cpu:/other\n")
-    host.file("cpuacct/cpu/box/cpuacct.usage", "1000000000")
-    host.file("memory/mem/box/memory.max_usage_in_bytes", "4096")
+    host.runs(f"4:memory:/mem/{ID}\n2:cpuacct:/cpu/{ID}\n1:cpu:/other\n")
+    host.file(f"cpuacct/cpu/{ID}/cpuacct.usage", "1000000000")
+    host.file(f"memory/mem/{ID}/memory.max_usage_in_bytes", "4096")
     assert host.find().read() == Reading(cpu_s=1.0, memory_bytes=4096, oom_kills=None)
 
 
@@ -138,12 +148,12 @@ def test_a_container_that_does_not_run_has_no_counters(host: Host, pid: int) -> 
     (host.proc / str(pid)).mkdir(parents=True)
     (host.proc / str(pid) / "cgroup").write_text(V2.format(path="/box"))
     host.v2("/box")
-    assert host.find(pid) is NO_COUNTERS
+    assert host.find(pid, "box") is NO_COUNTERS
 
 
 def test_a_group_that_is_gone_has_no_counters(host: Host) -> None:
     """A process whose group is not visible here (Docker Desktop, another machine) has none."""
-    host.runs(V1.format(path="/docker/elsewhere"))
+    host.runs(V1.format(path=f"/docker/{ID}"))
     host.v1("/docker/here")
     assert host.find() is NO_COUNTERS
 
@@ -173,7 +183,7 @@ def test_a_path_that_leaves_the_root_is_not_followed(host: Host, path: str, memb
     for place in ("/x", "/../x", "/../../x", "/memory/../x"):
         host.v1(place)
         host.v2(place)
-    assert host.find() is NO_COUNTERS
+    assert host.find(container_id="x") is NO_COUNTERS
 
 
 @pytest.mark.parametrize("path", ["/", "", "//"])
@@ -183,15 +193,15 @@ def test_the_root_group_is_nobodys_own(host: Host, path: str, membership: str) -
     host.runs(membership.format(path=path))
     host.v1("")
     host.v2("")
-    assert host.find() is NO_COUNTERS
+    assert host.find(container_id="") is NO_COUNTERS
 
 
-@pytest.mark.parametrize("membership", ["4:memory:/\n2:cpuacct:/box\n", "4:memory:/box\n2:cpuacct:/..\n"])
+@pytest.mark.parametrize("membership", ["4:memory:/\n2:cpuacct:/box\n", "4:memory:/box\n2:cpuacct:/../box\n"])
 def test_half_of_the_groups_is_none_of_them(host: Host, membership: str) -> None:
     """On v1 a container without both groups of its own has no counters, also where one could be read."""
     host.runs(membership)
     host.v1("/box")
-    assert host.find() is NO_COUNTERS
+    assert host.find(container_id="box") is NO_COUNTERS
 
 
 @pytest.mark.parametrize(
@@ -221,14 +231,14 @@ def test_a_membership_that_says_nothing_gives_no_counters(host: Host, text: byte
     """Lines that are cut, odd or lack a controller lead nowhere."""
     host.runs(text)
     host.v1("/x")
-    assert host.find() is NO_COUNTERS
+    assert host.find(container_id="x") is NO_COUNTERS
 
 
 def test_a_path_that_is_not_utf8_is_found(host: Host) -> None:
     """A group's name is bytes; those of no text are names too."""
     host.runs(b"0::/box-\xff\n")
     host.v2("/box-\udcff")
-    assert host.find().read() == READING
+    assert host.find(container_id="box-\udcff").read() == READING
 
 
 def test_a_membership_is_controllers_by_path() -> None:

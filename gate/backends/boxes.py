@@ -195,7 +195,7 @@ class Boxes:
             stream=stream,
             socket=attached,
             splitter=exchange.splitter,
-            counters=cgroups.find_counters(said(found, "State").get("Pid", 0)),
+            counters=cgroups.find_counters(said(found, "State").get("Pid", 0), box_id),
             python=exchange.reader.python,
             born_s=time.monotonic(),
         )

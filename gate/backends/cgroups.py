@@ -53,15 +53,23 @@ class Counters:
 NO_COUNTERS = Counters(source="none")
 
 
-def find_counters(pid: int, *, proc: Path = Path("/proc"), root: Path = Path("/sys/fs/cgroup")) -> Counters:
+def find_counters(
+    pid: int, container_id: str, *, proc: Path = Path("/proc"), root: Path = Path("/sys/fs/cgroup")
+) -> Counters:
     """The counters of the container whose init process has this pid on the host.
+
+    An engine in another pid namespace tells pids that mean something else here, so the
+    process's cgroup must bear the container's id; another process's counters would
+    blame the candidate for what it has not used.
 
     Args:
         pid: As the engine tells it; 0 for a container that does not run.
+        container_id: The whole id; engines put it into the cgroup's name, whatever the driver.
         proc: Where the process file system is.
         root: Where the cgroup file systems are.
     """
     paths = parse_membership(_read_text(proc / str(pid) / "cgroup") or "") if pid > 0 else {}
+    paths = {controller: path for controller, path in paths.items() if container_id in path}
     if "memory" in paths and "cpuacct" in paths:
         found = _counters_v1(_group(root / "cpuacct", paths["cpuacct"]), _group(root / "memory", paths["memory"]))
     else:
