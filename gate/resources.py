@@ -27,11 +27,6 @@ def suites_dir() -> Path:
     return _required("suites")
 
 
-def experiments_dir() -> Path | None:
-    """The folder with the recorded experiments; None in a wheel, which has none."""
-    return _find("experiments")
-
-
 def _required(name: str) -> Path:
     folder = _find(name)
     if folder is None:

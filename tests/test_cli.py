@@ -130,12 +130,15 @@ def test_wrong_usage_is_exit_2_with_a_reason(here: Path, args: list[str], words:
     assert not (here / "runs").exists()
 
 
+@pytest.mark.docker
 def test_a_broken_suite_names_file_line_and_path(here: Path) -> None:
     """A suite with an unknown comparator is exit 2 with file, line and path."""
     (here / "broken.yaml").write_text(SUITE.replace('expected: "b a"}', 'expected: "b a", compare: fuzzy}', 1))
-    said = gate("test", "broken.yaml", "right.py", cwd=here)
-    assert said.returncode == 2
-    assert "broken.yaml:6: tests[0].compare: unknown 'fuzzy'" in said.stderr
+    for args in (["test", "broken.yaml", "right.py"], ["run", "broken.yaml", "--source", "samples:pool.jsonl"]):
+        said = gate(*args, cwd=here)
+        assert said.returncode == 2
+        assert "broken.yaml:6: tests[0].compare: unknown 'fuzzy'" in said.stderr
+    assert not (here / "runs").exists()
 
 
 def test_without_an_engine_nothing_runs_and_the_message_says_how_to_get_one(here: Path) -> None:

@@ -404,11 +404,10 @@ def test_a_wheel_brings_its_own_folders(monkeypatch: pytest.MonkeyPatch, tmp_pat
     """An installed wheel reads its own data, never a folder of that name beside the package."""
     package = tmp_path / "site-packages/gate"
     (package / "_data/sandbox").mkdir(parents=True)
-    for name in ("sandbox", "suites", "experiments"):
+    for name in ("sandbox", "suites"):
         (package.parent / name).mkdir()
     monkeypatch.setattr(resources, "PACKAGE", package)
     assert resources.sandbox_dir() == package / "_data/sandbox"
-    assert resources.experiments_dir() is None
     with pytest.raises(GateError, match="'suites' is missing"):
         resources.suites_dir()
 

@@ -20,6 +20,7 @@ from gate.backends.jsonl import JsonlLedger, read_ledger
 from gate.backends.rundir import RunDir
 from gate.cli import run as verb
 from gate.errors import IntegrityError, SpecError
+from gate.summary import Containment, Summary
 
 pytestmark = pytest.mark.docker
 
@@ -304,6 +305,25 @@ def test_taking_up_a_ledger_of_another_run_is_an_integrity_error(tmp_path: Path)
     where.write_config({"a": 2})
     with JsonlLedger(where.ledger) as ledger, pytest.raises(IntegrityError, match=r"ledger\.jsonl:1"):
         verb.take_up(where, ledger)
+
+
+def test_a_world_that_failed_says_why() -> None:
+    """The result of a run with infra names the commonest reason, in one line that a terminal may show."""
+    summary = Summary(
+        tasks=3,
+        delivered=0,
+        refused=0,
+        infra=3,
+        not_run=0,
+        draws=0,
+        reasons={},
+        refusals={},
+        infra_reasons={"no\nroute \x1b[2J": 2, "gone": 1},
+        hidden=None,
+        containment=Containment(tasks=0, contained=0),
+    )
+    last = verb.result_lines(summary, 0.01).splitlines()[-1]
+    assert last == "infra, 2 of 3: no route \\x1b[2J"
 
 
 def test_a_share_is_a_percentage_or_a_fraction() -> None:

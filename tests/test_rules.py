@@ -95,6 +95,7 @@ def test_each_kind_of_reply_has_its_reason(reply: Reply, reason: str) -> None:
     """A reply that is no right answer is FAIL with the reason of its kind."""
     verdict = rules.grade(TESTS[:1], seen(replies=(reply,)))
     assert (verdict.outcome, verdict.reason, verdict.test) == (Outcome.FAIL, reason, 0)
+    assert reason in rules.REASONS
 
 
 def test_a_value_where_an_exception_is_due_is_wrong() -> None:
@@ -117,6 +118,7 @@ def test_an_early_end_is_fail_never_error(exit_: Exit, reason: str) -> None:
     """A candidate that crashes, times out or breaks a limit is FAIL, not ERROR."""
     verdict = rules.grade(TESTS, seen(exit_, RIGHT[:1]))
     assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, reason)
+    assert reason in rules.REASONS
 
 
 def test_a_cut_run_is_judged_by_what_came_before() -> None:

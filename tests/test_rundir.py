@@ -50,7 +50,7 @@ def test_a_run_begins_in_one_step(tmp_path: Path) -> None:
 
 def test_a_run_that_does_not_begin_leaves_nothing(tmp_path: Path) -> None:
     """What goes wrong at the beginning leaves neither the directory nor a part of it."""
-    with pytest.raises(RuntimeError), RunDir(tmp_path / "one").beginning() as new:
+    with pytest.raises(RuntimeError), RunDir(tmp_path / "runs" / "of" / "one").beginning() as new:
         new.write_config({"a": 1})
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []

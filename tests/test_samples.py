@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gate import records
 from gate.backends import samples
-from gate.backends.samples import SamplesSource, open_samples, unknown_tasks
+from gate.backends.samples import SamplesSource, open_samples
 from gate.backends.scripted import ScriptedSource, open_scripted
 from gate.errors import SourceError, SpecError
 from gate.model import Candidate, Limits, SuiteSpec, Task
@@ -89,14 +89,6 @@ def test_empty_solution_is_not_missing(tmp_path: Path) -> None:
     """A model that answered nothing gave an empty sample, which is not the same as none."""
     source = open_samples(saved(tmp_path, lines({"task_id": "a", "solution": ""})))
     assert draw(source, "a", 0).origin == {"file": "samples.jsonl", "line": 1}
-    source.close()
-
-
-def test_unknown_tasks_are_counted(tmp_path: Path) -> None:
-    """Samples of tasks that the bank does not have are counted by task."""
-    source = open_samples(saved(tmp_path, lines(*({"task_id": name, "solution": ""} for name in "abbcb"))))
-    assert unknown_tasks(source, {"a", "z"}) == {"b": 3, "c": 1}
-    assert unknown_tasks(source, {"a", "b", "c"}) == {}
     source.close()
 
 

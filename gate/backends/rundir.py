@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +55,7 @@ class RunDir:
         Raises:
             SpecError: There is something here already, or it cannot be made.
         """
+        made = [parent for parent in self.path.parents if not parent.exists()]
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
@@ -70,6 +71,9 @@ class RunDir:
                 sync(self.path.parent)
         except BaseException:
             shutil.rmtree(begun, ignore_errors=True)
+            with suppress(OSError):  # another run may have begun there meanwhile
+                for parent in made:
+                    parent.rmdir()
             raise
 
     def write_suites(self, tasks: Iterable[Task]) -> tuple[str, int]:

@@ -21,7 +21,7 @@ import stat
 import tempfile
 import zlib
 from array import array
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from io import BufferedReader
 from itertools import count, islice
@@ -93,10 +93,6 @@ class SamplesSource:
         self.close()
 
 
-class _Counted(Protocol):
-    def task_ids(self) -> Mapping[str, int]: ...
-
-
 def open_samples(path: Path) -> SamplesSource:
     """Open saved samples: a JSONL or JSONL.gz file, or a folder of `TASK_ID/K.py`.
 
@@ -118,11 +114,6 @@ def open_samples(path: Path) -> SamplesSource:
         store.close()
         raise SpecError(f"{path}: holds no samples: {_SHAPE}, or a folder holds TASK_ID/0.py, TASK_ID/1.py, …")
     return SamplesSource(store)
-
-
-def unknown_tasks(source: _Counted, known_ids: Container[str]) -> dict[str, int]:
-    """The tasks of a source that the bank does not have, and how many samples each has."""
-    return {task_id: samples for task_id, samples in source.task_ids().items() if task_id not in known_ids}
 
 
 def absent(task: Task, index: int) -> Candidate:

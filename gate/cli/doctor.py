@@ -28,7 +28,6 @@ LOW_DISK_BYTES = 2 << 30
 CLOCK_SKEW = timedelta(seconds=5)
 TRIALS = 4
 WORTH = 0.9  # a runtime is recommended that needs less than this share of the other's time
-KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +170,7 @@ def disk_line() -> Line:
 
 def key_line(environment: Mapping[str, str]) -> Line:
     """Whether there is a key for --source openai; the key itself is not shown."""
-    if environment.get(KEY_VARIABLE):
-        return Line(name="API key", ok=True, found=f"{KEY_VARIABLE} is set")
-    advice = f"set {KEY_VARIABLE} where --source openai is to ask a server that wants one"
-    return Line(name="API key", ok=True, found=f"{KEY_VARIABLE} is not set", advice=advice)
+    if environment.get(wiring.KEY_VARIABLE):
+        return Line(name="API key", ok=True, found=f"{wiring.KEY_VARIABLE} is set")
+    advice = f"set {wiring.KEY_VARIABLE} where --source openai is to ask a server that wants one"
+    return Line(name="API key", ok=True, found=f"{wiring.KEY_VARIABLE} is not set", advice=advice)

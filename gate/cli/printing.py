@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from gate.model import Decision, Json
+from gate.summary import Summary
 
 _PLAIN_LINE_S = 10.0
 
@@ -83,6 +84,14 @@ def decision_words(decision: Decision) -> str:
         return f"delivered {after}"
     reason = escape(" ".join((decision.reason or "").split()))
     return f"{decision.outcome} {after} ({reason})"
+
+
+def counts_sentence(summary: Summary) -> str:
+    """The counts that add up to all tasks."""
+    return (
+        f"{summary.tasks} tasks = {summary.delivered} delivered + {summary.refused} refused "
+        f"+ {summary.infra} infra + {summary.not_run} not run"
+    )
 
 
 def counts_line(counts: Counter[str], total: int) -> str:

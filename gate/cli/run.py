@@ -124,8 +124,7 @@ def new_run_path(bank: str) -> Path:
 def result_lines(summary: Summary, infra_budget: float) -> str:
     """The result in a few lines."""
     lines = [
-        f"{summary.tasks} tasks = {summary.delivered} delivered + {summary.refused} refused "
-        f"+ {summary.infra} infra + {summary.not_run} not run",
+        printing.counts_sentence(summary),
         f"{summary.draws} draws, {summary.calls_per_task:.2f} calls a task",
     ]
     if not summary.has_headline(infra_budget):
@@ -135,6 +134,9 @@ def result_lines(summary: Summary, infra_budget: float) -> str:
             f"on the hidden tests: {summary.hidden.success} right, {summary.hidden.wrong_delivered} wrong of "
             f"{summary.delivered} delivered"
         )
+    if summary.infra_reasons:
+        reason, number = next(iter(summary.infra_reasons.items()))
+        lines.append(f"infra, {number} of {summary.infra}: {printing.escape(' '.join(reason.split()))}")
     return "\n".join(lines)
 
 

@@ -41,11 +41,7 @@ def _show_run(where: RunDir, config: dict[str, Json], *, as_json: bool) -> int:
         for task_id, record in rows:
             words = "not run" if record is None else printing.decision_words(records.read_decision(record))
             print(f"{printing.escape(task_id)}: {words}")
-        summary = derive_summary(where)
-        print(
-            f"{summary.tasks} tasks = {summary.delivered} delivered + {summary.refused} refused "
-            f"+ {summary.infra} infra + {summary.not_run} not run"
-        )
+        print(printing.counts_sentence(derive_summary(where)))
     return exits.DONE
 
 
