@@ -25,6 +25,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -39,6 +41,10 @@ MESSAGE_CHARS = 2000
 LOAD_KINDS = ("syntax_error", "missing_entry_point", "raised")
 _FRAME_HEADER_BYTES = 8
 _LINE_ALLOWANCE_BYTES = 65536
+_CELL_HEADER = struct.Struct(">BBxxIII")  # kind, flags, CPU seconds, wall seconds, length of the request
+_CELL_RUN, _CELL_KILL = 1, 2
+_CELL_PROGRAM, _CELL_INSPECT = 1, 2
+CELL_KILL = _CELL_HEADER.pack(_CELL_KILL, 0, 0, 0, 0)
 
 
 class Phase(Enum):
@@ -64,6 +70,21 @@ class Death:
     """The candidate's process ended before its end marker; negative for a signal."""
 
     status: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellEnding:
+    """The end of a candidate in a cell.
+
+    Attributes:
+        status: The wait status of process 1 of its pid namespace.
+        memory_bytes: The most memory that one of its processes held.
+        seen: Where it was asked for, what each of its processes was held to.
+    """
+
+    status: int
+    memory_bytes: int
+    seen: tuple[Json, ...] = ()
 
 
 def encode_request(
@@ -108,6 +129,11 @@ class StreamSplitter:
         """Whether a frame has begun and not ended; the engine sends whole ones."""
         return bool(self._header or self._left_bytes)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can come; only a cell says so before the stream ends."""
+        return False
+
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """Split some bytes into (stream, payload) pieces, in order.
 
@@ -136,6 +162,79 @@ class StreamSplitter:
             self._left_bytes = int.from_bytes(self._header[4:], "big")
             self._header.clear()
         return view[missing:]
+
+
+def encode_cell_run(request: bytes, *, program: bool, inspect: bool, cpu_s: float, wall_s: float) -> bytes:
+    """A request as a cell's broker takes it.
+
+    Args:
+        request: What a runner would be sent.
+        program: Whether it is for a program on stdin; the process that forks need not read it to know.
+        inspect: Have the candidate's processes looked at from outside, while they run.
+        cpu_s: When the kernel ends a process of it, should nobody outside do so.
+        wall_s: When the cell ends itself, should nobody outside do so.
+    """
+    flags = program * _CELL_PROGRAM | inspect * _CELL_INSPECT
+    return _CELL_HEADER.pack(_CELL_RUN, flags, math.ceil(cpu_s), math.ceil(wall_s), len(request)) + request
+
+
+class CellSplitter:
+    """Takes what a cell sends apart: within the engine's stream, frames of one candidate, in the same format.
+
+    Stream 1 is the candidate's replies, 2 what it printed; both are handed on. Stream 0 is
+    the broker's own and comes last: the candidate's pid namespace has ended.
+
+    Args:
+        outer: Where the engine's stream has come to.
+    """
+
+    def __init__(self, outer: StreamSplitter) -> None:
+        self._outer = outer
+        self._inner = StreamSplitter()
+        self._said = bytearray()
+
+    @property
+    def is_within_frame(self) -> bool:
+        """Whether a frame of the engine has begun and not ended."""
+        return self._outer.is_within_frame
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the candidate is gone, by the broker's word."""
+        return bool(self._said) and not self._inner.is_within_frame
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Split some bytes into (stream, payload) pieces of the candidate's, in order.
+
+        Raises:
+            ValueError: It is not the engine's format, or the cell complains.
+        """
+        pieces: list[tuple[int, bytes]] = []
+        for stream, payload in self._outer.feed(data):
+            if stream != 1:
+                raise ValueError(f"the cell says: {payload.decode('utf-8', 'backslashreplace').strip()[:MESSAGE_CHARS]}")
+            if self.is_over:
+                raise ValueError("the cell sent something after the candidate's end")
+            for inner, part in self._inner.feed(payload):
+                if inner == 0:
+                    self._said += part
+                else:
+                    pieces.append((inner, part))
+        return pieces
+
+    def ending(self) -> CellEnding:
+        """What the broker said at the candidate's end.
+
+        Raises:
+            ValueError: It is not over, or that was not said as documented.
+        """
+        try:
+            match values.loads(bytes(self._said)) if self.is_over else None:
+                case {"status": int(status), "memory_bytes": int(memory_bytes), **rest}:
+                    return CellEnding(status=status, memory_bytes=memory_bytes, seen=tuple(rest.get("seen") or ()))
+        except values.CodecError as exc:
+            raise ValueError(f"the cell's last word is no JSON: {exc}") from None
+        raise ValueError("the cell did not say how the candidate ended")
 
 
 class Tail:

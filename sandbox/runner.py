@@ -54,16 +54,19 @@ _EXCEPTIONS = {
 }
 
 
-class _Channel:
-    """The request pipe and the private reply descriptor."""
+class Channel:
+    """The request pipe and the private reply descriptor.
 
-    def __init__(self) -> None:
-        self.requests = os.dup(0)
-        self.replies = os.dup(1)
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
-        os.close(null)
-        os.dup2(2, 1)
+    Args:
+        requests: Where requests are read.
+        replies: Where replies are written.
+        stays: Whether the supervisor stays after the candidate's death, for its counters.
+    """
+
+    def __init__(self, requests: int, replies: int, *, stays: bool) -> None:
+        self.requests = requests
+        self.replies = replies
+        self.stays = stays
         self._buffer = bytearray()
 
     def reply(self, record: dict[str, Any]) -> None:
@@ -93,10 +96,10 @@ class _Channel:
         return self.requests in dict(poll.poll(wait_s * 1000))
 
 
-class _Job:
+class Job:
     """One request, with its calls still as text: each is decoded afresh when it is made."""
 
-    def __init__(self, channel: _Channel) -> None:
+    def __init__(self, channel: Channel) -> None:
         deadline = time.monotonic() + READY_WAIT_S
         header: Any = values.loads(channel.read_line(deadline))
         self.program: bool = header["mode"] == "program"
@@ -113,17 +116,22 @@ class _Job:
 def serve() -> Callable[[], object]:
     """Answer one request; returns only in a program's child, with what it has to run."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 ignores what it does not handle
-    channel = _Channel()
+    channel = Channel(os.dup(0), os.dup(1), stays=True)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
     channel.reply({"ready": 1, "python": sys.version.split()[0]})
-    job = _Job(channel)
+    job = Job(channel)
     path = write_source(job.code)
     return serve_program(channel, job, path) if job.program else serve_function(channel, job, path)
 
 
-def serve_function(channel: _Channel, job: _Job, path: str) -> NoReturn:
+def serve_function(channel: Channel, job: Job, path: str) -> NoReturn:
     """One child that answers all calls; its death is always reported."""
     pid = os.fork()
     if pid == 0:
+        go_first()
         become_candidate(channel)
         answer_calls(channel, job, path)
         flush_streams()
@@ -136,7 +144,7 @@ def serve_function(channel: _Channel, job: _Job, path: str) -> NoReturn:
     wait_for_the_end(channel, job)
 
 
-def serve_program(channel: _Channel, job: _Job, path: str) -> Callable[[], object]:
+def serve_program(channel: Channel, job: Job, path: str) -> Callable[[], object]:
     """One child a call; each comes back here as a return, the supervisor never."""
     for index in range(len(job.calls)):
         program = run_program(channel, job, index, path)
@@ -163,13 +171,17 @@ def write_source(code: bytes) -> str:
     return path
 
 
-def become_candidate(channel: _Channel) -> None:
-    """Leave the supervisor behind: no request pipe, first to go when memory runs out."""
-    os.close(channel.requests)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def go_first() -> None:
+    """Be the one that is killed when memory runs out; the supervisor stays."""
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
-    for name in ("runner", "values"):
+
+
+def become_candidate(channel: Channel) -> None:
+    """Leave the supervisor behind: no request pipe, nothing of its modules by name."""
+    os.close(channel.requests)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in ("runner", "values", "zygote", "callfilter"):
         sys.modules.pop(name, None)
     sys.path[0] = SOURCE_DIR
     sys.dont_write_bytecode = True
@@ -194,9 +206,9 @@ def reap() -> Iterator[tuple[int, int]]:
         yield pid, os.waitstatus_to_exitcode(status)
 
 
-def wait_for_the_end(channel: _Channel, job: _Job) -> NoReturn:
-    """Stay until the host has read the counters and ends the container."""
-    while not channel.is_closed(TICK_S) and time.monotonic() < job.deadline:
+def wait_for_the_end(channel: Channel, job: Job) -> NoReturn:
+    """Stay until the host has read the counters and ends the container; in a cell there is nothing to stay for."""
+    while channel.stays and not channel.is_closed(TICK_S) and time.monotonic() < job.deadline:
         for _ in reap():
             pass
     os._exit(0)
@@ -210,7 +222,7 @@ def compile_source(code: bytes, path: str) -> tuple[types.CodeType | None, str]:
         return None, describe(exc)
 
 
-def answer_calls(channel: _Channel, job: _Job, path: str) -> None:
+def answer_calls(channel: Channel, job: Job, path: str) -> None:
     """Load the module, then make the calls in order in this one process."""
     sys.argv[:] = [path]
     sys.modules["__main__"] = types.ModuleType("__main__")
@@ -285,7 +297,7 @@ def describe(exc: BaseException) -> str:
     return ("%s: %s" % (type.__dict__["__name__"].__get__(type(exc)), text))[:MESSAGE_CHARS]
 
 
-def run_program(channel: _Channel, job: _Job, index: int, path: str) -> Callable[[], object] | None:
+def run_program(channel: Channel, job: Job, index: int, path: str) -> Callable[[], object] | None:
     """Run the candidate as a program on one input.
 
     In the supervisor the reply is sent and None returned; in the child what it has to
@@ -295,6 +307,8 @@ def run_program(channel: _Channel, job: _Job, index: int, path: str) -> Callable
     fault, fault_end = os.pipe()
     pid = os.fork()
     if pid == 0:
+        if channel.stays:
+            go_first()
         become_candidate(channel)
         os.close(channel.replies)
         os.close(stdout)
@@ -342,7 +356,7 @@ def prepare_program(code: types.CodeType, path: str, stdin: str, stdout: int) ->
     return lambda: exec(code, module.__dict__)
 
 
-def drain(channel: _Channel, job: _Job, child: int, stdout: int) -> tuple[bytes, int]:
+def drain(channel: Channel, job: Job, child: int, stdout: int) -> tuple[bytes, int]:
     """Take the child's output until it is dead; EOF is not waited for, a grandchild may linger."""
     os.set_blocking(stdout, False)
     output = bytearray()

@@ -31,7 +31,7 @@ from gate.errors import GateError, SandboxError
 from gate.resources import sandbox_dir
 
 SANDBOX = sandbox_dir()
-INPUTS = ("Dockerfile", "assemble.py", "main.py", "runner.py", "values.py")
+INPUTS = ("Dockerfile", "assemble.py", *image.INSIDE, "values.py")
 CLONE_NEW = {
     "NEWCGROUP": 0x02000000,
     "NEWIPC": 0x08000000,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -95,6 +96,7 @@ class Boxes:
         labels: Whose the containers are.
         runtime: The OCI runtime's name; None for the engine's default.
         removers: How many containers are removed at once.
+        make: How a container is asked for; as `hardening.container_config`, which is the default.
     """
 
     def __init__(
@@ -106,7 +108,9 @@ class Boxes:
         labels: dict[str, str],
         runtime: str | None,
         removers: int,
+        make: Callable[..., dict[str, Json]] | None = None,
     ) -> None:
+        self._make = make
         self._client = client
         self._image = image
         self._seccomp = seccomp
@@ -138,7 +142,7 @@ class Boxes:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _open(self, kind: Kind) -> Box:
-        config = hardening.container_config(
+        config = (self._make or hardening.container_config)(
             image=self._image,
             seccomp=self._seccomp,
             memory_mb=kind.memory_mb,

@@ -33,7 +33,7 @@ class Exchange:
 
     reader: wire.ReplyReader
     tail: wire.Tail
-    splitter: wire.StreamSplitter
+    splitter: wire.StreamSplitter | wire.CellSplitter
     exit: Exit | None = None  # None where the stream just ended
     limit: str | None = None
     detail: str = ""
@@ -135,6 +135,8 @@ def receive(connection: socket.socket, exchange: Exchange) -> bool:
             moved |= exchange.reader.feed(payload)
         else:
             exchange.tail.feed(payload)
+    if exchange.splitter.is_over and exchange.reader.phase is not wire.Phase.ENDED:
+        raise EOFError("the candidate is gone without its last record")
     return moved
 
 

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from gate.model import Json
 
+CELL_COMMAND = ["/usr/local/bin/python3", "-P", "-s", "/opt/run/cell_main.py"]
+CELL_MB = 32  # the broker and the zygote, which a candidate does not pay for
+CELL_PIDS = 3
 COMMAND = ["/usr/local/bin/python3", "-P", "-s", "/opt/run/main.py"]
 USER = "65534:65534"
 PIDS_LIMIT = 128
@@ -59,6 +63,30 @@ def container_config(
         "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": host_config(seccomp=seccomp, memory_mb=memory_mb, runtime=runtime),
     }
+
+
+def cell_config(
+    *, image: str, seccomp: str, memory_mb: int, seed: int, runtime: str | None, labels: dict[str, str]
+) -> dict[str, Json]:
+    """The body of the create request for a cell: a container as any other, but for what starts in it.
+
+    Args:
+        image: See `container_config`, also for what is not named here.
+        seccomp: The profile's content, with what the zygote needs: see `cell_profile`.
+        memory_mb: What one candidate may use, in MiB.
+    """
+    config = container_config(
+        image=image, seccomp=seccomp, memory_mb=memory_mb + CELL_MB, seed=seed, runtime=runtime, labels=labels
+    )
+    config["Entrypoint"] = CELL_COMMAND
+    config["HostConfig"]["PidsLimit"] = PIDS_LIMIT + CELL_PIDS
+    return config
+
+
+def cell_profile(seccomp: str, more: str) -> str:
+    """The system call profile of a cell: a container's, and the rules that the zygote needs beside it."""
+    profile = json.loads(seccomp)
+    return json.dumps({**profile, "syscalls": [*profile["syscalls"], *json.loads(more)["syscalls"]]})
 
 
 def environment(seed: int) -> list[str]:

@@ -37,6 +37,7 @@ from gate.resources import PACKAGE, sandbox_dir
 PUBLIC_BASE = "python:3.12-slim"
 TAG = "gate-sandbox"
 LOCAL_BASE = "gate-base"
+INSIDE = ("main.py", "runner.py", "cell_main.py", "cell.py", "zygote.py", "callfilter.py")  # and values.py
 
 PULL_SILENCE_S = 15.0
 BUILD_SILENCE_S = 600
@@ -159,7 +160,7 @@ def _inspect(client: Any, reference: str) -> dict[str, Any]:
 def _sources() -> dict[str, bytes]:
     """Every file that goes into the image, by its name in the build context."""
     folder = sandbox_dir()
-    paths = [folder / name for name in ("Dockerfile", "assemble.py", "main.py", "runner.py")]
+    paths = [folder / name for name in ("Dockerfile", "assemble.py", *INSIDE)]
     try:
         return {path.name: path.read_bytes() for path in [*paths, PACKAGE / "values.py"]}
     except OSError as exc:

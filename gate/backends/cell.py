@@ -1,0 +1,287 @@
+"""The `cell` boundary: a container is kept, with a warm interpreter in it; each candidate is a fork in its own namespaces.
+
+Theory of operation. A cell is a box (see boxes.py) in which a broker and a zygote live
+(sandbox/cell.py, sandbox/zygote.py). It takes one candidate at a time, so its control group
+is that candidate's: CPU time, memory and kills for memory are read there, as for a container.
+The conversation is the same as a container's, in frames; the last frame says that the
+candidate's whole pid namespace has ended, and only then is the cell free for the next.
+
+What is not as it should be is never the candidate's and never a verdict: a broken frame, a
+zygote that complains or is gone, a candidate that vanished without a word, a kill for memory.
+Then the cell is thrown away with its container, and the candidate is judged again in a
+container of its own. So a cell answers what a container would have, or not at all.
+
+Where the counters of its control group cannot be read there is no cell: nothing would hold
+the limits of CPU time, nor notice a kill for memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, TypeVar
+
+import anyio
+import docker
+from anyio import to_thread
+
+from gate import wire
+from gate.backends import hardening
+from gate.backends.boxes import Box, Boxes, Kind
+from gate.backends.cgroups import Reading
+from gate.backends.container import ContainerSandbox
+from gate.backends.exchange import CHUNK_BYTES, Exchange, Remains, converse, observation, send
+from gate.backends.image import Image
+from gate.errors import SandboxError
+from gate.model import Call, Candidate, Exit, Json, Limits, Observation, digest_json
+
+RECYCLE_AFTER = 2000
+GRACE_S = 0.5  # how long a candidate that has said all may take to be gone
+KILL_S = 10.0
+BACKSTOP_FACTOR = 2
+
+_T = TypeVar("_T")
+
+
+class Surprise(Exception):
+    """A cell is not as it should be: it proves nothing about the candidate that was in it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Cell:
+    """One container with its broker and zygote; `used` counts the candidates that were in it."""
+
+    box: Box
+    oom_kills: int
+    used: int = 0
+
+    def is_fit(self) -> bool:
+        """Whether it can take another candidate."""
+        return self.used < RECYCLE_AFTER and self.box.is_alive()
+
+
+class CellSandbox:
+    """Use as an async context manager.
+
+    Args:
+        client: The engine.
+        image: What containers are made of.
+        seccomp: The system call profile of a container.
+        cell_seccomp: What a cell's container is permitted beyond it.
+        labels: Whose the containers are.
+        runtime: The OCI runtime's name; None for the engine's default.
+        concurrency: How many candidates run at once: so many slots, each with a cell or two.
+    """
+
+    def __init__(
+        self,
+        client: docker.APIClient,
+        image: Image,
+        *,
+        seccomp: str,
+        cell_seccomp: str,
+        labels: dict[str, str],
+        runtime: str | None = None,
+        concurrency: int = 1,
+    ) -> None:
+        self._image = image
+        self._runtime = runtime
+        self._concurrency = concurrency
+        self._slots = anyio.CapacityLimiter(concurrency)
+        self._threads = anyio.CapacityLimiter(concurrency + 4)
+        self._door = anyio.Lock()
+        self._idle: list[Cell] = []  # the one used last stands last
+        self._busy = 0
+        self.boxes = Boxes(
+            client,
+            image.id,
+            seccomp=hardening.cell_profile(seccomp, cell_seccomp),
+            labels=labels,
+            runtime=runtime,
+            removers=concurrency + 1,
+            make=lambda **asked: hardening.cell_config(**asked),
+        )
+        self.container = ContainerSandbox(
+            client, image, seccomp=seccomp, labels=labels, runtime=runtime, concurrency=concurrency, pool_size=0
+        )
+
+    async def __aenter__(self) -> CellSandbox:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Remove every container that is still there; bounded, also when cancelled."""
+        with anyio.CancelScope(shield=True):
+            for cell in self._idle:
+                self.boxes.discard(cell.box)
+            self._idle.clear()
+            await self._in_thread(self.boxes.close)
+            await self.container.close()
+
+    async def observe(
+        self,
+        candidate: Candidate,
+        entry_point: str | None,
+        calls: Sequence[Call],
+        limits: Limits,
+        *,
+        seed: int = 0,
+        alone: bool = False,
+    ) -> Observation:
+        """See `gate.seams.Sandbox`; `where` says which boundary it was, and why where it is not the cell."""
+        async with self._slot(alone):
+            try:
+                return await self._observe(candidate, entry_point, calls, limits, seed=seed, alone=alone)
+            except Surprise as exc:
+                seen = await self.container.observe(candidate, entry_point, calls, limits, seed=seed, alone=alone)
+                return replace(seen, where={**seen.where, "instead_of_cell": str(exc)})
+
+    async def _observe(
+        self,
+        candidate: Candidate,
+        entry_point: str | None,
+        calls: Sequence[Call],
+        limits: Limits,
+        *,
+        seed: int,
+        alone: bool,
+        inspect: bool = False,
+    ) -> Observation:
+        wall_s = limits.total_wall_s(len(calls)) + wire.BACKSTOP_S
+        request = wire.encode_cell_run(
+            wire.encode_request(candidate.code_bytes, entry_point, calls, limits, wall_s=wall_s),
+            program=entry_point is None,
+            inspect=inspect,
+            cpu_s=BACKSTOP_FACTOR * limits.total_cpu_s,
+            wall_s=wall_s,
+        )
+        cell = await self._take(Kind(memory_mb=limits.memory_mb, seed=seed))
+        splitter = wire.CellSplitter(cell.box.splitter)
+        max_bytes = limits.output_kb * 1024
+        exchange = Exchange(
+            reader=wire.ReplyReader(
+                len(calls), program=entry_point is None, max_bytes=max_bytes, python=cell.box.python
+            ),
+            tail=wire.Tail(max_bytes),
+            splitter=splitter,
+        )
+        done = False
+        try:
+            await converse(cell.box.socket, cell.box.counters, exchange, request, limits, len(calls))
+            remains = await self._end(cell, exchange, splitter)
+            done = True
+        finally:
+            self._give_back(cell, fit=done)
+        where: dict[str, Json] = {
+            "isolation": "cell",
+            "runtime": self._runtime or "default",
+            "image": self._image.content,
+            "python": cell.box.python,
+            "seed": seed,
+            "alone": alone,
+            "counters": cell.box.counters.source,
+        }
+        calls_digest = digest_json([call.as_json() for call in calls])
+        return observation(candidate.digest, calls_digest, exchange, remains, where)
+
+    async def _end(self, cell: Cell, exchange: Exchange, splitter: wire.CellSplitter) -> Remains:
+        """Have the candidate gone for good; what the kernel counted of it.
+
+        Raises:
+            Surprise: The cell is not as it should be.
+        """
+        if exchange.unsent:
+            raise Surprise("the cell did not take the request")
+        if exchange.exit is Exit.FAULT:
+            raise Surprise(exchange.detail)
+        try:
+            if exchange.exit is not None or not await see_off(cell.box, splitter, GRACE_S):
+                await send(cell.box.socket, b"" if splitter.is_over else wire.CELL_KILL)
+                if not await see_off(cell.box, splitter, KILL_S):
+                    raise Surprise("the candidate could not be killed in time")
+            ending = splitter.ending()
+        except (EOFError, OSError, ValueError) as exc:
+            raise Surprise(f"the cell is gone or confused: {exc}") from exc
+        reading = cell.box.counters.read()
+        if reading.oom_kills is None or reading.oom_kills > cell.oom_kills:
+            raise Surprise("the kernel killed a process in the cell for memory")
+        if exchange.exit is None and exchange.reader.phase is not wire.Phase.ENDED:
+            raise Surprise("the candidate's processes vanished without a word")
+        return Remains(reading=Reading(cpu_s=reading.cpu_s, memory_bytes=ending.memory_bytes, oom_kills=0))
+
+    @asynccontextmanager
+    async def _slot(self, alone: bool) -> AsyncIterator[None]:
+        """A place to run in, or all of them."""
+        tokens = [object() for _ in range(self._concurrency if alone else 1)]
+        taken: list[object] = []
+        try:
+            async with self._door:
+                for token in tokens:
+                    await self._slots.acquire_on_behalf_of(token)
+                    taken.append(token)
+            yield
+        finally:
+            for token in taken:
+                self._slots.release_on_behalf_of(token)
+
+    async def _take(self, kind: Kind) -> Cell:
+        """A cell of that kind; the one that has rested least, so that few are kept in use.
+
+        Raises:
+            SandboxError: The engine could not make one, or it is none.
+        """
+        for cell in reversed(self._idle):
+            if cell.box.kind == kind:
+                self._idle.remove(cell)
+                if cell.is_fit():
+                    return cell
+                self.boxes.discard(cell.box)
+                return await self._take(kind)
+        while len(self._idle) > 2 * self._concurrency:  # of kinds that nobody asks for any more
+            self.boxes.discard(self._idle.pop(0).box)
+        return await self._in_thread(self._open, kind)
+
+    def _open(self, kind: Kind) -> Cell:
+        box = self.boxes.open(kind)
+        oom_kills = box.counters.read().oom_kills
+        if oom_kills is None:
+            self.boxes.discard(box)
+            raise SandboxError(
+                "A cell cannot be used: the counters of its control group cannot be read from here, "
+                "so nothing would hold its CPU time: use --isolation container."
+            )
+        return Cell(box=box, oom_kills=oom_kills)
+
+    def _give_back(self, cell: Cell, *, fit: bool) -> None:
+        cell.used += 1
+        if fit:
+            self._idle.append(cell)
+        else:
+            self.boxes.discard(cell.box)
+
+    async def _in_thread(self, function: Callable[..., _T], *args: Any) -> _T:
+        return await to_thread.run_sync(function, *args, limiter=self._threads)
+
+
+async def see_off(box: Box, splitter: wire.CellSplitter, wait_s: float) -> bool:
+    """Read until the candidate is gone, and past what it still says; whether it went in time.
+
+    Raises:
+        EOFError: The cell is gone.
+        OSError, ValueError: See `exchange.receive`.
+    """
+    with anyio.move_on_after(wait_s):
+        while not splitter.is_over:
+            await anyio.wait_readable(box.socket)
+            with suppress(BlockingIOError):
+                data = box.socket.recv(CHUNK_BYTES)
+                if not data:
+                    raise EOFError("its stream has ended")
+                splitter.feed(data)
+    return splitter.is_over
