@@ -1,4 +1,4 @@
-"""The time of day jumps in mid-run, ten years ahead and back into the past: no verdict, limit or record depends on it."""
+"""The time of day jumps in mid-run, years ahead and back into the past: no verdict, limit or record depends on it."""
 
 from __future__ import annotations
 

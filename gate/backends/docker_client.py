@@ -43,6 +43,7 @@ class Client(docker.APIClient):
         own = getattr(self, "_custom_adapter", None)
         if isinstance(own, UnixHTTPAdapter):
             shared = _SharedConnections(own.socket_path, timeout=own.timeout, max_pool_size=own.max_pool_size)
+            own.close()
             self._custom_adapter = shared
             self.mount("http+docker://", shared)
             self.trust_env = False  # a socket has no proxy and no .netrc, which would be looked up for each request

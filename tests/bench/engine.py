@@ -30,6 +30,8 @@ class BenchEngine:
     """Use as a context manager; inside it the calling process counts as the client."""
 
     def __init__(self) -> None:
+        if os.geteuid() != 0 or not os.access(ACCOUNTS, os.W_OK):
+            raise SystemExit(f"bench: it needs root and {ACCOUNTS} (cgroup v1): run it as root on such a host.")
         self._folder = Path(tempfile.mkdtemp(prefix="gate-bench-"))
         self._name = self._folder.name
         self.address = f"unix://{self._folder}/d.sock"
