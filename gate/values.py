@@ -14,7 +14,6 @@ nothing. Nothing is pickled, evaluated or compared by its repr.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import json
 import math
@@ -33,10 +32,11 @@ PLAIN_INT_BITS = 13_280  # below 4,000 decimal digits; Python's own limit is 4,3
 MAX_INT_BITS = 8_000_000
 MAX_COLLISIONS = 1_000_000  # pairs of unequal members of one set or dict with one hash
 
-_HEX = re.compile(r"-?0x[0-9a-fA-F]+\Z")
+# Patterns are compiled when they are first used: it takes a millisecond, and every candidate waits for this module.
+_HEX = r"-?0x[0-9a-fA-F]+\Z"
 # Possessive, and content with a string that never ends: with backtracking, a text of
 # escaped quotes without a last one took time in the square of its length.
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_STRING = rb'(?s)"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _type_name = type.__dict__["__name__"].__get__  # a metaclass cannot override it
@@ -143,7 +143,7 @@ def _encode_str(value: str, budget: _Budget, depth: int) -> str:
 
 def _encode_bytes(value: bytes, budget: _Budget, depth: int) -> dict[str, str]:
     budget.take(bytes.__len__(value))
-    return {"$bytes": base64.b64encode(bytes.__getitem__(value, slice(None))).decode("ascii")}
+    return {"$bytes": binascii.b2a_base64(bytes.__getitem__(value, slice(None)), newline=False).decode("ascii")}
 
 
 def _encode_list(value: list[Any], budget: _Budget, depth: int) -> list[Any]:
@@ -367,7 +367,7 @@ def _bytes_of(body: Any) -> bytes:
     if type(body) is not str:
         raise CodecError("$bytes takes base64 text")
     try:
-        return base64.b64decode(body, validate=True)
+        return binascii.a2b_base64(body, strict_mode=True)
     except (binascii.Error, ValueError):
         raise CodecError("$bytes takes base64 text") from None
 
@@ -379,7 +379,7 @@ def _float_of(body: Any) -> float:
 
 
 def _int_of(body: Any) -> int:
-    if type(body) is not str or not _HEX.match(body):
+    if type(body) is not str or not re.match(_HEX, body):
         raise CodecError('$int takes hex text such as "0x1f"')
     number = int(body, 16)
     if number.bit_length() > MAX_INT_BITS:
@@ -436,7 +436,7 @@ def loads(data: bytes, *, max_depth: int = 3 * MAX_DEPTH + 50) -> Any:
 def nesting(data: bytes) -> int:
     """How deep the brackets of a JSON text nest, without parsing it; linear."""
     deepest = depth = 0
-    for bracket in _STRING.sub(b"", data).translate(None, _NO_BRACKET):
+    for bracket in re.sub(_STRING, b"", data).translate(None, _NO_BRACKET):
         depth += _STEPS[bracket]
         if depth > deepest:
             deepest = depth
