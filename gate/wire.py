@@ -212,7 +212,9 @@ class CellSplitter:
         pieces: list[tuple[int, bytes]] = []
         for stream, payload in self._outer.feed(data):
             if stream != 1:
-                raise ValueError(f"the cell says: {payload.decode('utf-8', 'backslashreplace').strip()[:MESSAGE_CHARS]}")
+                raise ValueError(
+                    f"the cell says: {payload.decode('utf-8', 'backslashreplace').strip()[:MESSAGE_CHARS]}"
+                )
             if self.is_over:
                 raise ValueError("the cell sent something after the candidate's end")
             for inner, part in self._inner.feed(payload):
@@ -230,8 +232,10 @@ class CellSplitter:
         """
         try:
             match values.loads(bytes(self._said)) if self.is_over else None:
-                case {"status": int(status), "memory_bytes": int(memory_bytes), **rest}:
-                    return CellEnding(status=status, memory_bytes=memory_bytes, seen=tuple(rest.get("seen") or ()))
+                case {"status": int(status), "memory_bytes": int(memory_bytes)}:
+                    return CellEnding(status=status, memory_bytes=memory_bytes)
+                case {"status": int(status), "memory_bytes": int(memory_bytes), "seen": list(seen)}:
+                    return CellEnding(status=status, memory_bytes=memory_bytes, seen=tuple(seen))
         except values.CodecError as exc:
             raise ValueError(f"the cell's last word is no JSON: {exc}") from None
         raise ValueError("the cell did not say how the candidate ended")

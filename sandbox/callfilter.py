@@ -116,7 +116,13 @@ def assemble(audit: int, allowed: str, judged: dict[str, int]) -> bytes:
     return b"".join(
         [
             *(step(LOAD, MACHINE), step(EQUAL, audit, 1, 0), refuse, step(LOAD, NUMBER)),
-            *(step(EQUAL, judged["clone"], 0, 4), step(LOAD, FIRST_ARGUMENT), step(ANY_OF, CLONE_NEW, 0, 1), refuse, allow),
+            *(
+                step(EQUAL, judged["clone"], 0, 4),
+                step(LOAD, FIRST_ARGUMENT),
+                step(ANY_OF, CLONE_NEW, 0, 1),
+                refuse,
+                allow,
+            ),
             # Its flags are behind a pointer, where no filter sees them: libc falls back to clone.
             *(step(EQUAL, judged["clone3"], 0, 1), step(RETURN, ERRNO | ENOSYS)),
             *(step(EQUAL, judged["socketpair"], 0, 4), step(LOAD, FIRST_ARGUMENT), step(EQUAL, AF_UNIX, 1, 0)),

@@ -41,7 +41,7 @@ IDLE_S = 900.0
 LINGER_MS = 4  # replies that come within this time go out together
 TICK_MS = 200
 CHUNK_BYTES = 1 << 16
-FOLDERS = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
+NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
 
 
 def main() -> Callable[[], object]:
@@ -101,7 +101,7 @@ class Broker:
             self._read_stdin()
         header = HEADER.unpack_from(self._buffer)
         del self._buffer[: HEADER.size]
-        return header  # type: ignore[return-value]
+        return header
 
     def _read_stdin(self) -> None:
         """Some more of it; at its end nobody outside is left."""
@@ -184,7 +184,7 @@ class Broker:
         message = self._control.recv(ZYGOTE_ENDED.size)
         if len(message) != ZYGOTE_ENDED.size:
             die("the zygote ended")
-        return ZYGOTE_ENDED.unpack(message)  # type: ignore[return-value]
+        return ZYGOTE_ENDED.unpack(message)
 
     def _orders(self) -> list[int]:
         """Headers that came while a candidate runs: nothing but the order to kill it has a place there."""
@@ -198,7 +198,7 @@ class Broker:
     def _inspect(self) -> dict[str, object]:
         """What the candidate's processes are held to, seen from outside their namespaces."""
         processes = [pid for first in children(self._zygote) for pid in (first, *children(first))]
-        return {"seen": [describe(pid) for pid in processes]}
+        return {"seen": [describe(pid, (os.getpid(), self._zygote)) for pid in processes]}
 
 
 def drain(channel: dict[int, int], *, whole: bool) -> bytes:
@@ -236,9 +236,9 @@ def children(parent: int) -> list[int]:
     return found
 
 
-def describe(pid: int) -> dict[str, object]:
-    """Which namespaces of a process are not ours, and what the kernel says of it."""
-    apart = [name for name in FOLDERS if link(pid, name) != link(os.getpid(), name)]
+def describe(pid: int, ours: tuple[int, int]) -> dict[str, object]:
+    """Which namespaces of a process are neither the broker's nor the zygote's, and what the kernel says of it."""
+    apart = [name for name in NAMESPACES if link(pid, name) not in [link(each, name) for each in ours]]
     with open("/proc/%d/status" % pid) as file:
         lines = dict(line.rstrip("\n").partition(":")[::2] for line in file)
     status = {name: lines.get(name, "").strip() for name in ("CapPrm", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")}

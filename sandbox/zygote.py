@@ -36,7 +36,10 @@ if MYPY:
     from typing import NoReturn
 
 # What candidates import most; all of it is loaded once, here.
-WARM = "bisect collections copy datetime functools heapq itertools math operator random re string typing".split()
+WARM = (
+    *("bisect", "collections", "copy", "datetime", "functools", "heapq", "itertools", "math", "operator", "random"),
+    *("re", "string", "typing"),
+)
 WARM_WHERE_INSTALLED = ("numpy",)
 
 NAMESPACES = {

@@ -187,7 +187,7 @@ class Boxes:
             lost = hardening.lost_fields(config, found, swapless=bool(warnings))
             if lost:
                 raise SandboxError(f"The engine did not keep a limit that the sandbox needs: {'; '.join(lost)}")
-            exchange = _await_ready(attached)
+            splitter, python = _await_ready(attached)
         except BaseException:
             hang_up(stream, attached)
             raise
@@ -198,9 +198,9 @@ class Boxes:
             lifeline=lifeline,
             stream=stream,
             socket=attached,
-            splitter=exchange.splitter,
+            splitter=splitter,
             counters=cgroups.find_counters(said(found, "State").get("Pid", 0), box_id),
-            python=exchange.reader.python,
+            python=python,
             born_s=time.monotonic(),
         )
 
@@ -284,16 +284,17 @@ class _NotReady(Exception):
     """The container ended, or said something else, before its runner was ready."""
 
 
-def _await_ready(attached: socket.socket) -> Exchange:
-    """Wait for the runner's word; then the stream is for whoever takes the box.
+def _await_ready(attached: socket.socket) -> tuple[wire.StreamSplitter, str]:
+    """Wait for the runner's word, which names its Python; then the stream is for whoever takes the box.
 
     Raises:
         _NotReady: It did not come, or something else did.
     """
+    splitter = wire.StreamSplitter()
     exchange = Exchange(
         reader=wire.ReplyReader(0, program=False, max_bytes=_READY_BYTES),
         tail=wire.Tail(_READY_BYTES),
-        splitter=wire.StreamSplitter(),
+        splitter=splitter,
     )
     attached.settimeout(wire.READY_TIMEOUT_S)
     try:
@@ -302,7 +303,7 @@ def _await_ready(attached: socket.socket) -> Exchange:
     except (EOFError, OSError, ValueError, wire.Violation, wire.Flood) as exc:
         raise _NotReady(exchange.tail.text().strip()[-300:] or str(exc) or type(exc).__name__) from exc
     attached.setblocking(False)
-    return exchange
+    return splitter, exchange.reader.python
 
 
 def said(answer: Any, name: str) -> Any:

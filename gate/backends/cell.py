@@ -1,4 +1,4 @@
-"""The `cell` boundary: a container is kept, with a warm interpreter in it; each candidate is a fork in its own namespaces.
+"""The `cell` boundary: a container with a warm interpreter is kept; a candidate is a fork in its own namespaces.
 
 Theory of operation. A cell is a box (see boxes.py) in which a broker and a zygote live
 (sandbox/cell.py, sandbox/zygote.py). It takes one candidate at a time, so its control group
@@ -43,6 +43,18 @@ KILL_S = 10.0
 BACKSTOP_FACTOR = 2
 
 _T = TypeVar("_T")
+
+
+# A program that stays a while, so that its processes can be looked at.
+STAYS = "import time\ndef stay(s):\n    time.sleep(s)\n    return s\n"
+STAY_S = (0.3, 2.0, 8.0)
+NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
+HELD = {
+    **dict.fromkeys(("CapPrm", "CapEff", "CapBnd"), "0000000000000000"),
+    "NoNewPrivs": "1",
+    "Seccomp": "2",
+}
+FIRST_TO_GO = 1000
 
 
 class Surprise(Exception):
@@ -142,6 +154,29 @@ class CellSandbox:
                 seen = await self.container.observe(candidate, entry_point, calls, limits, seed=seed, alone=alone)
                 return replace(seen, where={**seen.where, "instead_of_cell": str(exc)})
 
+    async def find_weaknesses(self) -> list[str]:
+        """What does not hold of a candidate's processes, seen from outside; nothing seen is a finding too.
+
+        Raises:
+            SandboxError: There is no cell to look at.
+        """
+        for stay_s in STAY_S:
+            candidate = Candidate(task_id="probe", index=0, code=STAYS)
+            try:
+                _, seen = await self._observe_in_cell(
+                    candidate, "stay", [Call(args=(stay_s,))], Limits(), seed=0, alone=False, inspect=True
+                )
+            except Surprise as exc:
+                return [str(exc)]
+            if seen:
+                return weaknesses(seen)
+        return ["the candidate's processes cannot be seen from outside"]
+
+    @property
+    def strict(self) -> StrictCells:
+        """The same cells without containers behind them: what they cannot answer is an error."""
+        return StrictCells(self)
+
     async def _observe(
         self,
         candidate: Candidate,
@@ -151,8 +186,27 @@ class CellSandbox:
         *,
         seed: int,
         alone: bool,
-        inspect: bool = False,
     ) -> Observation:
+        found, _ = await self._observe_in_cell(candidate, entry_point, calls, limits, seed=seed, alone=alone)
+        return found
+
+    async def _observe_in_cell(
+        self,
+        candidate: Candidate,
+        entry_point: str | None,
+        calls: Sequence[Call],
+        limits: Limits,
+        *,
+        seed: int,
+        alone: bool,
+        inspect: bool = False,
+    ) -> tuple[Observation, tuple[Json, ...]]:
+        """In a cell or not at all; also what was seen from outside, where it was asked for.
+
+        Raises:
+            Surprise: The cell is not as it should be.
+            SandboxError: The engine could not make one.
+        """
         wall_s = limits.total_wall_s(len(calls)) + wire.BACKSTOP_S
         request = wire.encode_cell_run(
             wire.encode_request(candidate.code_bytes, entry_point, calls, limits, wall_s=wall_s),
@@ -174,7 +228,7 @@ class CellSandbox:
         done = False
         try:
             await converse(cell.box.socket, cell.box.counters, exchange, request, limits, len(calls))
-            remains = await self._end(cell, exchange, splitter)
+            remains, ending = await self._end(cell, exchange, splitter)
             done = True
         finally:
             self._give_back(cell, fit=done)
@@ -188,9 +242,11 @@ class CellSandbox:
             "counters": cell.box.counters.source,
         }
         calls_digest = digest_json([call.as_json() for call in calls])
-        return observation(candidate.digest, calls_digest, exchange, remains, where)
+        return observation(candidate.digest, calls_digest, exchange, remains, where), ending.seen
 
-    async def _end(self, cell: Cell, exchange: Exchange, splitter: wire.CellSplitter) -> Remains:
+    async def _end(
+        self, cell: Cell, exchange: Exchange, splitter: wire.CellSplitter
+    ) -> tuple[Remains, wire.CellEnding]:
         """Have the candidate gone for good; what the kernel counted of it.
 
         Raises:
@@ -213,7 +269,8 @@ class CellSandbox:
             raise Surprise("the kernel killed a process in the cell for memory")
         if exchange.exit is None and exchange.reader.phase is not wire.Phase.ENDED:
             raise Surprise("the candidate's processes vanished without a word")
-        return Remains(reading=Reading(cpu_s=reading.cpu_s, memory_bytes=ending.memory_bytes, oom_kills=0))
+        counted = Reading(cpu_s=reading.cpu_s, memory_bytes=ending.memory_bytes, oom_kills=0)
+        return Remains(reading=counted), ending
 
     @asynccontextmanager
     async def _slot(self, alone: bool) -> AsyncIterator[None]:
@@ -267,6 +324,44 @@ class CellSandbox:
 
     async def _in_thread(self, function: Callable[..., _T], *args: Any) -> _T:
         return await to_thread.run_sync(function, *args, limiter=self._threads)
+
+
+class StrictCells:
+    """A sandbox that has cells alone: a probe must not be answered by the container behind them."""
+
+    def __init__(self, cells: CellSandbox) -> None:
+        self._cells = cells
+
+    async def observe(
+        self,
+        candidate: Candidate,
+        entry_point: str | None,
+        calls: Sequence[Call],
+        limits: Limits,
+        *,
+        seed: int = 0,
+        alone: bool = False,
+    ) -> Observation:
+        """See `gate.seams.Sandbox`."""
+        try:
+            return await self._cells._observe(candidate, entry_point, calls, limits, seed=seed, alone=alone)
+        except Surprise as exc:
+            raise SandboxError(f"The cell does not hold: {exc}; use --isolation container.") from exc
+
+
+def weaknesses(seen: Sequence[Json]) -> list[str]:
+    """What a candidate's processes are not held to, one line each."""
+    found = []
+    if len(seen) != 2:
+        found.append(f"a candidate has {len(seen)} processes, not 2")
+    for process in seen:
+        found += [f"its {name} namespace is shared" for name in NAMESPACES if name not in process["apart"]]
+        found += [
+            f"{name} is {process['status'][name]}" for name, held in HELD.items() if process["status"][name] != held
+        ]
+        if process["oom_score_adj"] != FIRST_TO_GO:
+            found.append(f"oom_score_adj is {process['oom_score_adj']}")
+    return sorted(set(found))
 
 
 async def see_off(box: Box, splitter: wire.CellSplitter, wait_s: float) -> bool:

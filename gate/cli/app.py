@@ -27,6 +27,7 @@ class Isolation(StrEnum):
     """The boundaries that candidates can run in."""
 
     container = "container"
+    cell = "cell"
 
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
@@ -207,7 +208,7 @@ def test_command(
     """Hold one program against one suite: the verdict, and the first failing test."""
     from gate.cli import try_one as verb
 
-    raise typer.Exit(verb.try_one(suite, candidate, runtime=runtime, as_json=json))
+    raise typer.Exit(verb.try_one(suite, candidate, isolation=isolation.value, runtime=runtime, as_json=json))
 
 
 @app.command("check", epilog="Example: gate check suites/mine.yaml")
@@ -221,7 +222,7 @@ def check_command(
     """Is the gauge sound: the schema holds, the reference passes, must_fail programs are refused."""
     from gate.cli import check as verb
 
-    raise typer.Exit(verb.check(banks, runtime=runtime, jobs=jobs, as_json=json))
+    raise typer.Exit(verb.check(banks, isolation=isolation.value, runtime=runtime, jobs=jobs, as_json=json))
 
 
 @app.command("demo", epilog="Example: gate demo")

@@ -42,11 +42,13 @@ class Finding:
         return {"task": self.task, "status": self.status, "problems": problems, "strength": {}}
 
 
-def check(references: Sequence[str], *, runtime: str | None, jobs: int | None, as_json: bool) -> int:
+def check(references: Sequence[str], *, isolation: str, runtime: str | None, jobs: int | None, as_json: bool) -> int:
     """Check all, print, and say with the exit code: 0 sound, 1 weak, 2 invalid."""
     findings: list[Finding] = []
     for reference in references:
-        findings += check_bank(reference, runtime=runtime, jobs=jobs or wiring.default_jobs())
+        findings += check_bank(
+            reference, isolation=isolation, runtime=runtime, jobs=jobs or wiring.default_jobs(isolation)
+        )
     if as_json:
         printing.print_json({"schema": "gate.check/1", "suites": [finding.as_json() for finding in findings]})
     else:
@@ -55,7 +57,7 @@ def check(references: Sequence[str], *, runtime: str | None, jobs: int | None, a
     return exits.USAGE if "invalid" in statuses else exits.REFUSED if "weak" in statuses else exits.DONE
 
 
-def check_bank(reference: str, *, runtime: str | None, jobs: int) -> list[Finding]:
+def check_bank(reference: str, *, isolation: str, runtime: str | None, jobs: int) -> list[Finding]:
     """The findings of one bank, in its order; what does not load ends it."""
     findings: list[Finding] = []
     runnable: list[SuiteSpec] = []
@@ -68,7 +70,7 @@ def check_bank(reference: str, *, runtime: str | None, jobs: int) -> list[Findin
         where, _, what = str(exc).partition(": ")
         findings.append(Finding(task=None, status="invalid", problems=(Problem(where=where, what=what),)))
     if runnable:
-        problems = anyio.run(_run_programs, runnable, runtime, jobs)
+        problems = anyio.run(_run_programs, runnable, isolation, runtime, jobs)
         findings = [with_problems(finding, problems.get(finding.task or "", ())) for finding in findings]
     return findings
 
@@ -80,7 +82,9 @@ def with_problems(finding: Finding, problems: Sequence[Problem]) -> Finding:
     return Finding(task=finding.task, status="invalid", problems=(*finding.problems, *problems))
 
 
-async def _run_programs(suites: Sequence[SuiteSpec], runtime: str | None, jobs: int) -> dict[str, list[Problem]]:
+async def _run_programs(
+    suites: Sequence[SuiteSpec], isolation: str, runtime: str | None, jobs: int
+) -> dict[str, list[Problem]]:
     """Run the references and the must_fail programs; the problems, by task."""
     problems: dict[str, list[Problem]] = {}
     known = wiring.open_engine(runtime)
@@ -92,7 +96,7 @@ async def _run_programs(suites: Sequence[SuiteSpec], runtime: str | None, jobs: 
             if found:
                 problems[suite.task_id] = found
 
-    async with wiring.open_sandbox(known, runtime=runtime, concurrency=jobs) as sandbox:
+    async with wiring.open_sandbox(known, runtime=runtime, concurrency=jobs, isolation=isolation) as sandbox:
         stream = list(reversed(suites))
         async with anyio.create_task_group() as group:
             for _ in range(jobs):

@@ -270,14 +270,17 @@ async def _run_all(
     """Decide all that is left; whether a signal stopped it."""
     tasks = [task_id for task_id, each in history.tasks.items() if each.is_decided]
     left = config["bank"]["tasks"] - len(tasks)
-    jobs = options.jobs or wiring.default_jobs()
+    jobs = options.jobs or wiring.default_jobs(config["options"]["isolation"])
     with anyio.CancelScope() as scope:
         async with AsyncExitStack() as stack, anyio.create_task_group() as watch:
             watch.start_soon(_stop_on_signal, scope)
             stack.push_async_callback(wiring.close_source, source)
             with printing.progress(left, quiet=options.quiet, verbose=options.verbose) as shown:
                 async with wiring.open_sandbox(
-                    known, runtime=config["options"]["runtime"], concurrency=jobs
+                    known,
+                    runtime=config["options"]["runtime"],
+                    concurrency=jobs,
+                    isolation=config["options"]["isolation"],
                 ) as sandbox:
                     await engine.run_tasks(
                         (task for task in where.tasks() if is_left(task, history)),

@@ -35,12 +35,12 @@ def read_program(path: Path) -> str:
         raise SpecError(f"{path}: cannot be read ({exc.strerror}): name a Python file") from exc
 
 
-def try_one(suite_path: Path, candidate_path: Path, *, runtime: str | None, as_json: bool) -> int:
+def try_one(suite_path: Path, candidate_path: Path, *, isolation: str, runtime: str | None, as_json: bool) -> int:
     """Judge, print, and say with the exit code: 0 pass, 1 fail, 3 nobody can tell."""
     suite = read_suite(suite_path)
     program = read_program(candidate_path)
     known = wiring.open_engine(runtime)
-    verdict = anyio.run(_judge, suite, program, known, runtime)
+    verdict = anyio.run(_judge, suite, program, known, isolation, runtime)
     if as_json:
         printing.print_json({"schema": "gate.verdict/1", **records.verdict_json(verdict)})
     else:
@@ -49,8 +49,10 @@ def try_one(suite_path: Path, candidate_path: Path, *, runtime: str | None, as_j
     return codes[verdict.outcome]
 
 
-async def _judge(suite: SuiteSpec, program: str, known: wiring.Engine, runtime: str | None) -> Verdict:
-    async with wiring.open_sandbox(known, runtime=runtime, concurrency=1, checked=False) as sandbox:
+async def _judge(suite: SuiteSpec, program: str, known: wiring.Engine, isolation: str, runtime: str | None) -> Verdict:
+    async with wiring.open_sandbox(
+        known, runtime=runtime, concurrency=1, checked=False, isolation=isolation
+    ) as sandbox:
         return await judge(suite, program, sandbox=sandbox)
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import docker
@@ -19,6 +19,9 @@ from gate.errors import SandboxError, SpecError
 from gate.model import Json, digest_bytes
 from gate.preflight import check_sandbox
 from gate.resources import sandbox_dir
+
+if TYPE_CHECKING:
+    from gate.backends.cell import CellSandbox
 
 
 class PoolSource(seams.CandidateSource, Protocol):
@@ -44,9 +47,10 @@ class Engine:
     seccomp: str
 
 
-def default_jobs() -> int:
-    """Tasks at a time: twice the cores keeps an engine busy, more gains nothing."""
-    return min(16, 2 * (os.cpu_count() or 1))
+def default_jobs(isolation: str = "container") -> int:
+    """Tasks at a time: twice the cores keeps an engine busy; cells have no engine to wait for."""
+    cores = os.cpu_count() or 1
+    return min(16, cores if isolation == "cell" else 2 * cores)
 
 
 MODEL_OPTIONS = ("model", "base_url", "temperature", "top_p", "max_tokens", "seed")
@@ -149,15 +153,23 @@ def open_engine(runtime: str | None) -> Engine:
 
 @asynccontextmanager
 async def open_sandbox(
-    engine: Engine, *, runtime: str | None, concurrency: int, checked: bool = True
+    engine: Engine, *, runtime: str | None, concurrency: int, checked: bool = True, isolation: str = "container"
 ) -> AsyncIterator[seams.Sandbox]:
     """The sandbox, ready for use; checked means that the canaries and the probe went right.
 
-    One that is used for a program or two (not checked) keeps no containers ready.
+    One that is used for a program or two (not checked) keeps no containers ready. Cells are
+    checked always: only the probe shows that this engine permits all that they promise.
+
+    Args:
+        isolation: `container` or `cell`.
 
     Raises:
         SandboxError: It does not hold.
     """
+    if isolation == "cell":
+        async with _open_cells(engine, runtime, concurrency) as cells:
+            yield cells
+        return
     from gate.backends.container import ContainerSandbox
     from gate.backends.labels import owner_labels
 
@@ -173,6 +185,33 @@ async def open_sandbox(
         if checked:
             await check_sandbox(sandbox, (sandbox_dir() / "probe.py").read_text(encoding="utf-8"))
         yield sandbox
+
+
+@asynccontextmanager
+async def _open_cells(engine: Engine, runtime: str | None, concurrency: int) -> AsyncIterator[CellSandbox]:
+    """Cells that hold, by what was seen from inside and from outside, with containers behind them that hold as well."""
+    from gate.backends.cell import CellSandbox
+    from gate.backends.labels import owner_labels
+
+    folder = sandbox_dir()
+    async with CellSandbox(
+        engine.client,
+        engine.image,
+        seccomp=engine.seccomp,
+        cell_seccomp=(folder / "seccomp-cell.json").read_text(encoding="utf-8"),
+        labels=owner_labels(),
+        runtime=runtime,
+        concurrency=concurrency,
+    ) as cells:
+        try:
+            findings = await cells.find_weaknesses()
+            if findings:
+                raise SandboxError("; ".join(findings))
+            await check_sandbox(cells.strict, (folder / "cell_probe.py").read_text(encoding="utf-8"))
+        except SandboxError as exc:
+            raise SandboxError(f"No cell on this engine: {str(exc).rstrip('.')}: use --isolation container.") from exc
+        await check_sandbox(cells.container, (folder / "probe.py").read_text(encoding="utf-8"))
+        yield cells
 
 
 def engine_facts(engine: Engine, runtime: str | None) -> dict[str, Json]:

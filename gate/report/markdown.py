@@ -10,6 +10,8 @@ from gate.summary import Summary
 
 ISOLATION = {
     "container": "a fresh hardened container for each run of a candidate; nothing is reused but a read-only image",
+    "cell": "a fork in its own namespaces for each run of a candidate; the container around it, its limits, its warm "
+    "interpreter and the image are shared by many, one after the other",
 }
 
 
