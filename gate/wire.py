@@ -232,10 +232,10 @@ class CellSplitter:
         """
         try:
             match values.loads(bytes(self._said)) if self.is_over else None:
-                case {"status": int(status), "memory_bytes": int(memory_bytes)}:
-                    return CellEnding(status=status, memory_bytes=memory_bytes)
                 case {"status": int(status), "memory_bytes": int(memory_bytes), "seen": list(seen)}:
                     return CellEnding(status=status, memory_bytes=memory_bytes, seen=tuple(seen))
+                case {"status": int(status), "memory_bytes": int(memory_bytes), **rest} if not rest:
+                    return CellEnding(status=status, memory_bytes=memory_bytes)
         except values.CodecError as exc:
             raise ValueError(f"the cell's last word is no JSON: {exc}") from None
         raise ValueError("the cell did not say how the candidate ended")
