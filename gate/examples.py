@@ -8,43 +8,56 @@ text, on nesting and on the work in all. What it cannot read is no example.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from gate import values
 from gate.suiteform import builtin_exception
 
-MAX_PROMPT_CHARS = 1 << 20
+MAX_PROMPT_CHARS = 1 << 18
 MAX_LEVELS = 40
-MAX_READS = 200_000  # tokens, over all attempts in one prompt
+MAX_READS = 20_000  # tokens, over all attempts in one prompt
 
-_SPACE = re.compile(r"(?:\s|\\\n)*+")
+_SPACE = re.compile(r"(?:\s|\\\n){0,200}+")
 _STRING = re.compile(
     r'[uU]?+(?P<raw>[rR]?+)(?:"""(?P<long>(?:[^"\\]|\\.|"(?!""))*+)"""'
     r'|"(?P<double>(?:[^"\\\n]|\\.)*+)"|' + r"'(?P<single>(?:[^'\\\n]|\\.)*+)')",
     re.DOTALL,
 )
-_NUMBER = re.compile(
-    r"[+-]?+(?:\d++(?:_\d++)*+(?P<part>\.\d*+)?+|(?P<point>\.\d++))(?P<power>[eE][+-]?+\d++)?+(?![\w])"
-)
+_NUMBER = re.compile(r"[+-]?+(?:\d++(?:_\d++)*+(?P<part>\.\d*+)?+|(?P<point>\.\d++))(?P<power>[eE][+-]?+\d++)?+(?!\w)")
 _NAME = re.compile(r"[^\W\d]\w*+")
+_KEYWORD = re.compile(r"([^\W\d]\w*+)[ ]*+=(?!=)")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\n": ""}
-_CONSTANTS = {"True": True, "False": False, "None": None}
+_CONSTANTS = {"True": True, "False": False, "None": None, "true": True, "false": False, "null": None}
+_COMMA = re.compile(r"[ \t]*+(?:,(?:[ \t]*+and\b)?+|and\b)[ \t]*+")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 # What stands between a call and its answer: `==`, `->`, "returns", "should be", the next line, …
-_GLUE = re.compile(
-    r"(?:[ \t]*+(?:==?|[-=]+>|[:#,`*➞→⇒⟹➔]|(?:is|be|are|to|the|it|will|would|must|should|which|equals?|gives?|yields?"
-    r"|returns?|returned|results?|outputs?|prints?|evaluates?|expected|answer|value|in)\b))*+"
-    r"[ \t]*+(?:\r?\n[ \t]*+)?+(?:[#*>]++[ \t]++)?+(?:[-=]+>|==?|[➞→⇒⟹➔:`]|(?:returns?|outputs?|output)\b:?+)?+[ \t]*+"
+_WORDS = (
+    r"(?:is|be|are|to|the|it|will|would|must|should|which|equals?|gives?|yields?|returns?|returned|results?|outputs?"
+    r"|prints?|evaluates?|expected|answer|value|in)\b"
 )
-_ARROW = re.compile(r"[ \t`'\"]*+(?:==|[-=]+>|[➞→⇒⟹➔]|(?:should )?(?:returns?|gives?|yields?|be)\b)[ \t`]*+")
+_GLUE = re.compile(
+    rf"(?:[ \t]*+(?:[-=]+>|==?|[:#,`*➞→⇒⟹➔]|{_WORDS}))*+"
+    rf"[ \t]*+(?:\r?\n[ \t]*+)?+(?:[#*]++[ \t]++)?+(?:(?:[-=]+>|==?|[➞→⇒⟹➔:`]|{_WORDS})[ \t]*+)*+",
+    re.IGNORECASE,
+)
+_CALL = re.compile(r"(?<![\w.])(?:\w++(?:\(\))?+\.)*+\w++[ ]?+\(")
+_PROMPTED = re.compile(r">>>[ \t]*+\Z")
+_PRINTS_NOTHING = re.compile(r"[ \t]*+\r?\n[ \t]*+(?:>>>|\r?\n|\"\"\"|'''|\Z)")
+_LINE = re.compile(
+    r"^[^\n\S]*+(?:(?:>>>|[-*•]|\d+[.)]|for|if|when|given|with|input\s*+:)[ \t]++)*+", re.MULTILINE | re.IGNORECASE
+)
+_ASSIGNED = re.compile(r"[^\W\d]\w*+[ \t]*+(?:=|is\b|:)[ \t]*+(?!=)")
 _TRACEBACK = re.compile(
     r"Traceback \(most recent call last\):[ \t]*+\n(?:[ \t]*+(?:\.\.\.|File[^\n]*+)[ \t]*+\n)*+[ \t]*+"
 )
 _RAISES = re.compile(r"[ \t]*+(?:(?:should|must|will)\s++)?+rais(?:es?|ing)\s++(?:an?\s++)?+`?+")
+
+
+_Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class _NoLiteral(Exception):
@@ -66,46 +79,46 @@ class Example:
     raises: str | None = None
 
 
-def call_examples(prompt: str, name: str) -> Iterator[Example]:
+def call_examples(prompt: str) -> Iterator[Example]:
     """The examples of calls in a prompt: `>>> f(1)` and the next line, `f(1) == 2`, `f(1) -> 2`, `[1] => 1`.
+
+    The function's name does not matter: in real prompts the examples often have another.
 
     Args:
         prompt: Any text; only its first `MAX_PROMPT_CHARS` are read.
-        name: The function's name.
     """
     reader = _Reader(prompt[:MAX_PROMPT_CHARS])
-    for match in re.finditer(r"(?<![\w.])(?:\w+(?:\(\))?\.)?%s[ ]?\(" % re.escape(name), reader.text):
-        if reader.left > 0:
-            yield from _call(reader, match.end())
-    for match in re.finditer(r"^[^\n\S]*+(?:(?:>>>|[-*•]|\d+[.)]|[Ff]or|[Ii]f)[ \t]++)?+", reader.text, re.MULTILINE):
-        if reader.left > 0:
-            yield from _bare(reader, match.end())
-
-
-def _call(reader: _Reader, at: int) -> Iterator[Example]:
-    """A call whose arguments begin here, and its answer; the opening bracket was seen."""
-    try:
-        args, kwargs = reader.arguments(at)
-    except _NoLiteral:
-        return
-    for start in {match.end() for match in (_GLUE.match(reader.text, reader.at),) if match}:
-        raised = _raised(reader.text, start) or _raised(reader.text, reader.at)
-        if raised is not None:
-            yield Example(args=args, kwargs=kwargs, raises=raised)
+    for match in _CALL.finditer(reader.text):
+        if reader.left < 0:
             return
-        try:
+        yield from _found(reader, reader.arguments, match.end(), _is_prompted(reader.text, match.start()))
+    for match in _LINE.finditer(reader.text):
+        if reader.left < 0:
+            return
+        if not reader.text[match.end() : match.end() + 1].isspace():
+            yield from _found(reader, reader.listed, match.end(), prompted=False)
+
+
+def _is_prompted(text: str, at: int) -> bool:
+    """Whether a doctest's `>>>` stands before a place."""
+    return _PROMPTED.search(text[max(0, at - 20) : at]) is not None
+
+
+def _found(reader: _Reader, read: Callable[[int], _Arguments], at: int, prompted: bool) -> Iterator[Example]:
+    """A call whose arguments begin here, with its answer; nothing where either cannot be read."""
+    try:
+        args, kwargs = read(at)
+        after = reader.at
+        if prompted and _PRINTS_NOTHING.match(reader.text, after):
+            yield Example(args=args, kwargs=kwargs)
+            return
+        glue = _GLUE.match(reader.text, after)
+        start = glue.end() if glue else after
+        raises = _raised(reader.text, start) or _raised(reader.text, after)
+        if raises is not None:
+            yield Example(args=args, kwargs=kwargs, raises=raises)
+        elif reader.text[after:start].strip() or (prompted and start > after):
             yield Example(args=args, kwargs=kwargs, value=reader.answer(start))
-        except _NoLiteral:
-            return
-
-
-def _bare(reader: _Reader, at: int) -> Iterator[Example]:
-    """Arguments without a name, an arrow, and the answer, on one line."""
-    try:
-        args = reader.listed(at)
-        arrow = _ARROW.match(reader.text, reader.at)
-        if arrow is not None:
-            yield Example(args=args, value=reader.answer(arrow.end()))
     except _NoLiteral:
         return
 
@@ -125,16 +138,16 @@ class _Reader:
         self.at = 0
         self.left = MAX_READS
 
-    def arguments(self, at: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(self, at: int) -> _Arguments:
         """The arguments of a call, up to its closing bracket."""
         self.at = at
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         while not self._take(")"):
-            name = _NAME.match(self.text, self.at)
-            if name and name[0] not in _CONSTANTS and self.text[name.end() :].lstrip(" ")[:1] == "=":
-                self.at = self.text.index("=", name.end()) + 1
-                kwargs[name[0]] = self._value(0)
+            name = _KEYWORD.match(self.text, self.at)
+            if name is not None:
+                self.at = name.end()
+                kwargs[name[1]] = self._value(0)
             elif kwargs:
                 raise _NoLiteral
             else:
@@ -142,17 +155,27 @@ class _Reader:
             self._separator(")")
         return tuple(args), kwargs
 
-    def listed(self, at: int) -> tuple[Any, ...]:
-        """One literal, or several with commas between them."""
+    def listed(self, at: int) -> _Arguments:
+        """Arguments without a call: one literal or several with commas between them, each perhaps after `name =`."""
         self.at = at
-        found = [self._value(0)]
-        while self.text.startswith(",", self.at):
-            self.at += 1
-            found.append(self._value(0))
-        return tuple(found)
+        args: list[Any] = []
+        comma: re.Match[str] | None = None
+        while comma is not None or not args:
+            name = _ASSIGNED.match(self.text, self.at)
+            self.at = name.end() if name else self.at
+            try:
+                args.append(self._value(0))
+            except _NoLiteral:
+                if comma is None:
+                    raise
+                self.at = comma.end()  # a comma before "the result should be"
+                break
+            comma = _COMMA.match(self.text, self.at)
+            self.at = comma.end() if comma else self.at
+        return tuple(args), {}
 
     def answer(self, at: int) -> Any:
-        """One literal that is a whole answer; `1, 2` is a tuple, as a doctest has it no other way."""
+        """The literal that an answer is."""
         self.at = at
         return self._value(0)
 
@@ -201,7 +224,7 @@ class _Reader:
             return _CONSTANTS[match[0]]
         if match[0] not in ("set", "frozenset", "float") or not self._take("("):
             raise _NoLiteral
-        inner = () if match[0] != "float" and self.text.startswith(")", self.at) else self._value(level + 1)
+        inner: Any = () if match[0] != "float" and self.text.startswith(")", self.at) else self._value(level + 1)
         if not self._take(")"):
             raise _NoLiteral
         try:
@@ -292,8 +315,13 @@ def printed_in(prompt: str, pairs: list[tuple[str, str]]) -> list[bool]:
 
 def _told_lines(text: str) -> list[str]:
     """The lines that say something: without labels such as "Sample Input 1:", fences and rulers."""
-    lines = (_LABEL.sub("", line, count=1).strip() for line in text.splitlines())
+    lines = (_unlabelled(line.strip()) for line in text.splitlines())
     return [line for line in lines if line.strip("`-=*#~ ")]
+
+
+def _unlabelled(line: str) -> str:
+    label = _LABEL.match(line)
+    return line[label.end() :].strip() if label else line
 
 
 def _stands(lines: list[str], places: dict[str, list[int]], given: list[str], printed: list[str]) -> bool:

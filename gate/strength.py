@@ -13,7 +13,7 @@ comparison. All that is compared is counted, and a suite that would cost more th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -325,20 +325,29 @@ def _standing(suite: SuiteSpec) -> list[bool]:
         pairs = [(test.call.stdin or "", test.expect.stdout or "") for test in suite.tests]
         return printed_in(suite.prompt, pairs)
     told: dict[str, list[Example]] = {}
-    for example in call_examples(suite.prompt, suite.entry_point.rpartition(".")[2]):
-        told.setdefault(_call_text(example), []).append(example)
+    for example in call_examples(suite.prompt):
+        args = [values.encode(item) for item in example.args]
+        kwargs = {name: values.encode(item) for name, item in example.kwargs.items()}
+        told.setdefault(_call_text(args, kwargs), []).append(example)
     if not told:
         return [False] * len(suite.tests)
     return [
-        any(_says(example, test.expect) for example in told.get(canonical_json(test.call.as_json()), ()))
+        any(_says(example, test.expect) for example in told.get(_call_text(test.call.args, test.call.kwargs), ()))
         for test in suite.tests
     ]
 
 
-def _call_text(example: Example) -> str:
-    args = [values.encode(item) for item in example.args]
-    kwargs = {name: values.encode(item) for name, item in example.kwargs.items()}
-    return canonical_json({"args": args, "kwargs": kwargs})
+def _call_text(args: Sequence[Json], kwargs: dict[str, Json]) -> str:
+    """A text that calls share whose numbers are equal by value: 1.0 stands in prompts as 1."""
+    return canonical_json(_by_value([list(args), kwargs]))
+
+
+def _by_value(value: Json) -> Json:
+    if isinstance(value, list):
+        return [_by_value(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _by_value(item) for key, item in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _says(example: Example, expect: Expect) -> bool:
