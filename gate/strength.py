@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gate import compare, values
@@ -73,19 +73,29 @@ class Weakness:
     commonest: str | None
     passed: int
 
+    def as_json(self) -> dict[str, Json]:
+        """As `gate.run/1` spells it."""
+        return {"suites": self.suites, "weak": self.weak, "commonest": self.commonest, "passes": self.passed}
 
-def weakness(suites: int, weak: int, kinds: Counter[str]) -> Weakness:
-    """Fold what is known of a bank's suites.
 
-    Args:
-        suites: How many there are.
-        weak: How many of them are weak.
-        kinds: How many suites each kind of program passes.
-    """
-    if not weak:
-        return Weakness(suites=suites, weak=0, commonest=None, passed=0)
-    commonest, passed = min(kinds.items(), key=lambda item: (-item[1], item[0]))
-    return Weakness(suites=suites, weak=weak, commonest=commonest, passed=passed)
+@dataclass(slots=True)
+class Strengths:
+    """Folds the strengths of a bank's suites; what it holds does not grow with the bank."""
+
+    suites: int = 0
+    weak: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    def add(self, found: Strength) -> None:
+        """Take in one suite's."""
+        self.suites += 1
+        self.weak += found.weak
+        self.kinds.update(kinds(found))
+
+    def weakness(self) -> Weakness:
+        """What they come to."""
+        commonest, passed = min(self.kinds.items(), key=lambda item: (-item[1], item[0]), default=(None, 0))
+        return Weakness(suites=self.suites, weak=self.weak, commonest=commonest, passed=passed)
 
 
 def kinds(found: Strength) -> set[str]:
