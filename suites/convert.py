@@ -26,7 +26,7 @@ PROVENANCE_OUT = "provenance.json"
 
 def write_bank(recipe: Recipe, data: Path, out: Path) -> Json:
     """Write a bank, its samples and its provenance under `out`; the provenance is returned."""
-    done = convert(recipe.rows(data), recipe.left_out(data))
+    done = convert(recipe.rows(data), recipe.left_out(data), recipe.limits)
     outputs = {BANK_OUT: write_gzip(out / BANK_OUT, compact_lines(done.lines))}
     if recipe.samples is not None:
         content = compact_lines(sample_rows(data, recipe.samples))

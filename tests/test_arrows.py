@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
     {"errors", "model", "values"},
     {"compare", "document", "outline", "places", "records", "scalars", "stats"},
-    {"contradictions", "extract", "suite", "suiteform", "wire"},
+    {"benchmarks", "contradictions", "extract", "suite", "suiteform", "wire"},
     {"faithfulness", "history", "integrity", "rules", "summary"},
     {"seams"},
     {"backends", "engine", "ledger", "preflight", "replay", "resources", "version", "workflow"},

@@ -182,12 +182,23 @@ def _suite(path: Path) -> Iterator[tuple[str, Task]]:
 def _lines(path: Path) -> Iterator[tuple[str, Task]]:
     """The tasks of a JSONL file, and their places; blank lines do not count."""
     name = _shown(path)
+    for number, line in raw_lines(path):
+        yield f"{name}:{number}", load_bank_line(line, name, number)
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a JSONL or JSONL.gz file that are not blank, with their numbers from 1.
+
+    Raises:
+        SpecError: The file cannot be read, its gzip data is damaged, or a line is too long.
+    """
+    name = _shown(path)
     with _open(path) as file, closing(_unpacked(file, name)) as stream:
         number = 0
         while line := _line(stream, name, number + 1):
             number += 1
             if not line.isspace():
-                yield f"{name}:{number}", load_bank_line(line, name, number)
+                yield number, line
 
 
 def _unpacked(file: BinaryIO, name: str) -> IO[bytes]:

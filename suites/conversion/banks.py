@@ -60,6 +60,7 @@ class Recipe:
         rows: Reads them, in the bank's order.
         left_out: Tasks of the benchmark that `rows` does not give, each with the reason.
         changed: What differs from the source in more than form, by task.
+        limits: What a suite allows beyond the default, by task.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Recipe:
     left_out: Callable[[Path], Mapping[str, str]]
     samples: Samples | None = None
     changed: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True)
@@ -88,11 +90,14 @@ class Conversion:
     not_data: list[dict[str, str]] = field(default_factory=list)
 
 
-def convert(rows: Iterator[Row], left_out: Mapping[str, str]) -> Conversion:
+def convert(rows: Iterator[Row], left_out: Mapping[str, str], limits: Mapping[str, Json] | None = None) -> Conversion:
     """Every task of the benchmark, converted or named with the reason why not."""
     done = Conversion()
     for row in rows:
         _convert_row(row, done)
+    for line in done.lines:
+        if limits and line["task"] in limits:
+            line["limits"] = limits[line["task"]]
     done.not_data += [{"task": task_id, "why": why} for task_id, why in left_out.items()]
     return done
 
@@ -194,6 +199,7 @@ def provenance(recipe: Recipe, done: Conversion, inputs: Json, outputs: Json) ->
         "visible_subset_of_hidden": inside == len(measured) if measured else None,
         "visible_from": dict(done.visible_from),
         "changed": dict(recipe.changed),
+        "limits": dict(recipe.limits),
         "unconverted": done.unconverted,
         "not_data": done.not_data,
         "inputs": inputs,

@@ -109,6 +109,11 @@ GENERATORS = ("QuixBugs/flatten", "QuixBugs/kheapsort")
 AS_LIST = "\n\nGive the items as a list, not as a generator."
 AS_LIST_WHY = "a generator is no plain data: the prompt asks for a list, the reference gives its items as one"
 
+# A reference that needs seconds for one call passes on any machine only with room to do so.
+PATIENCE: Json = {"wall_s": 300, "cpu_s": 30, "total_cpu_s": 600}
+SLOW_IN_MBPP = {"Mbpp/123": PATIENCE}
+SLOW_IN_QUIX_BUGS = {"QuixBugs/levenshtein": PATIENCE}
+
 
 # Rows
 
@@ -245,6 +250,7 @@ _ALL = (
         reads=("banks/mbpp_sanitized.jsonl",),
         rows=mbpp_rows,
         left_out=nothing_left_out,
+        limits=SLOW_IN_MBPP,
     ),
     Recipe(
         name="mbpp-plus",
@@ -252,6 +258,7 @@ _ALL = (
         reads=("banks/mbpp_sanitized.jsonl", "banks/mbpp_plus_full.jsonl.gz"),
         rows=mbpp_plus_rows,
         left_out=mbpp_plus_left_out,
+        limits=SLOW_IN_MBPP,
     ),
     Recipe(
         name="mbpp-397",
@@ -266,6 +273,7 @@ _ALL = (
         reads=("banks/mbpp397.jsonl", "candidates/mbpp397_gpt_family.jsonl"),
         rows=mbpp_397_rows,
         left_out=nothing_left_out,
+        limits=SLOW_IN_MBPP,
         samples=Samples(
             read="candidates/mbpp397_gpt_family.jsonl",
             written="samples/gpt-4-k5.jsonl.gz",
@@ -281,6 +289,7 @@ _ALL = (
         left_out=quixbugs_left_out,
         samples=Samples(read="candidates/quixbugs_pairs.jsonl", written="samples/pairs-k2.jsonl.gz", draws=2),
         changed=dict.fromkeys(GENERATORS, AS_LIST_WHY),
+        limits=SLOW_IN_QUIX_BUGS,
     ),
     Recipe(
         name="apps-128",
