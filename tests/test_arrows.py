@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
     {"errors", "model", "values"},
     {"compare", "document", "outline", "places", "records", "scalars", "stats"},
-    {"contradictions", "examples", "extract", "suite", "suiteform", "wire"},
+    {"benchmarks", "contradictions", "examples", "extract", "suite", "suiteform", "wire"},
     {"faithfulness", "history", "integrity", "rules", "strength", "summary"},
     {"seams"},
     {"backends", "engine", "ledger", "preflight", "replay", "resources", "version", "workflow"},

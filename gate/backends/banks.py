@@ -220,12 +220,23 @@ def _suite(path: Path) -> Task:
 def _lines(path: Path) -> Iterator[tuple[str, Callable[[], Task]]]:
     """The places of a JSONL file's tasks, and what loads them; blank lines do not count."""
     name = _shown(path)
+    for number, line in raw_lines(path):
+        yield f"{name}:{number}", partial(load_bank_line, line, name, number)
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a JSONL or JSONL.gz file that are not blank, with their numbers from 1.
+
+    Raises:
+        SpecError: The file cannot be read, its gzip data is damaged, or a line is too long.
+    """
+    name = _shown(path)
     with _open(path) as file, closing(_unpacked(file, name)) as stream:
         number = 0
         while line := _line(stream, name, number + 1):
             number += 1
             if not line.isspace():
-                yield f"{name}:{number}", partial(load_bank_line, line, name, number)
+                yield number, line
 
 
 def _unpacked(file: BinaryIO, name: str) -> IO[bytes]:

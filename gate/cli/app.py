@@ -21,6 +21,8 @@ app = typer.Typer(
 )
 image_app = typer.Typer(help="The image that candidates run in.", no_args_is_help=True)
 app.add_typer(image_app, name="image")
+import_app = typer.Typer(help="Tests that others wrote, as suites and banks.", no_args_is_help=True)
+app.add_typer(import_app, name="import")
 
 
 class Isolation(StrEnum):
@@ -301,3 +303,56 @@ def image_build_command(
     from gate.cli import image as verb
 
     raise typer.Exit(verb.build(base=base, quiet=quiet, as_json=json))
+
+
+@import_app.command("asserts", epilog="Example: gate import asserts tests/test_words.py -o suites/words.yaml")
+def import_asserts_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE.py", help="Asserts, pytest functions, or a check(candidate).")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="SUITE", help="The suite's file; default: stdout.")
+    ] = None,
+    entry_point: Annotated[
+        str | None, typer.Option("--entry-point", metavar="NAME", help="The function under test, if it is not plain.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", help="The task's id; default: the file's name.")] = None,
+    runtime: Runtime = None,
+    json: Json = False,
+) -> None:
+    """Asserts on literals become a suite; the rest is listed. The file is parsed in the sandbox and never run."""
+    from gate.cli import import_asserts as verb
+
+    raise typer.Exit(
+        verb.import_asserts(file, out=out, entry_point=entry_point, task=task, runtime=runtime, as_json=json)
+    )
+
+
+Rows = Annotated[Path, typer.Argument(metavar="FILE", help="The benchmark's rows: .jsonl, .jsonl.gz or .json.")]
+BankOut = Annotated[Path, typer.Option("-o", "--out", metavar="BANK", help="A .jsonl or .jsonl.gz file.")]
+Visible = Annotated[
+    int | None,
+    typer.Option("--visible", min=1, help="So many tests of each task decide, the others are hidden; default: all."),
+]
+
+
+@import_app.command("livecodebench", epilog="Example: gate import livecodebench test.jsonl -o lcb.jsonl.gz")
+def import_livecodebench_command(file: Rows, out: BankOut, json: Json = False) -> None:
+    """LiveCodeBench: public test cases decide, private ones are hidden. Nothing is unpickled."""
+    from gate.cli import import_bank as verb
+
+    raise typer.Exit(verb.import_bank("livecodebench", file, out=out, visible=None, as_json=json))
+
+
+@import_app.command("apps", epilog="Example: gate import apps test.jsonl -o apps.jsonl.gz --visible 3")
+def import_apps_command(file: Rows, out: BankOut, visible: Visible = None, json: Json = False) -> None:
+    """APPS: input_output, of functions and of programs."""
+    from gate.cli import import_bank as verb
+
+    raise typer.Exit(verb.import_bank("apps", file, out=out, visible=visible, as_json=json))
+
+
+@import_app.command("commonoj", epilog="Example: gate import commonoj rows.jsonl -o oj.jsonl.gz --visible 3")
+def import_commonoj_command(file: Rows, out: BankOut, visible: Visible = None, json: Json = False) -> None:
+    """CommonOJ of SandboxFusion: programs on standard input and output."""
+    from gate.cli import import_bank as verb
+
+    raise typer.Exit(verb.import_bank("commonoj", file, out=out, visible=visible, as_json=json))
