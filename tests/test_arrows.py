@@ -21,7 +21,7 @@ LAYERS = (
     {"errors", "model", "values"},
     {"compare", "document", "outline", "places", "records", "scalars", "stats"},
     {"contradictions", "extract", "suite", "suiteform", "wire"},
-    {"faithfulness", "history", "integrity", "rules", "summary"},
+    {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "summary", "tables"},
     {"seams"},
     {"backends", "engine", "ledger", "preflight", "replay", "resources", "version", "workflow"},
     {"report", "verify"},

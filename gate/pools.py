@@ -1,0 +1,102 @@
+"""Rules over a pool: how the draws of one task become one choice.
+
+A rule is a function of a row and of how many draws it may use. `first_pass` is the gate;
+the others are what it is held against. To add one, write the function and name it in RULES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gate.model import Outcome
+from gate.outcomes import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What a rule makes of a pool.
+
+    Attributes:
+        index: The draw that is delivered, from 0; None for a refusal.
+        calls: How many draws it used up.
+    """
+
+    index: int | None
+    calls: int
+
+
+Rule = Callable[[Row, int], Choice]
+
+
+def first_pass(row: Row, draws: int) -> Choice:
+    """The gate: the first draw that passes the visible tests, else a refusal.
+
+    It stops where it decides. A draw on which our world failed ends it without a pass,
+    as it ends a run. A task without visible tests is refused before the first draw.
+    """
+    for index, cell in enumerate(row.cells[:draws]):
+        if cell.visible is None:
+            return Choice(index=None, calls=0)
+        if cell.visible.outcome is Outcome.PASS:
+            return Choice(index=index, calls=index + 1)
+        if cell.visible.outcome is Outcome.ERROR:
+            return Choice(index=None, calls=index + 1)
+    return Choice(index=None, calls=min(draws, len(row.cells)))
+
+
+def single(row: Row, draws: int) -> Choice:
+    """Draw 0, whatever it is."""
+    return Choice(index=0, calls=1) if row.cells[:draws] else Choice(index=None, calls=0)
+
+
+def majority(row: Row, draws: int) -> Choice:
+    """A member of the largest cluster of equal behaviour on the visible inputs."""
+    return _elected(row, draws, [cell.behaviour for cell in row.cells[:draws]])
+
+
+def majority_text(row: Row, draws: int) -> Choice:
+    """A member of the largest cluster of equal text; they vote who vote by behaviour."""
+    votes = [None if cell.behaviour is None else cell.text for cell in row.cells[:draws]]
+    return _elected(row, draws, votes)
+
+
+def _elected(row: Row, draws: int, votes: Sequence[str | None]) -> Choice:
+    """The earliest member of the largest cluster; ties go to the earliest cluster, no votes to draw 0."""
+    sizes: dict[str, int] = {}
+    for vote in votes:
+        if vote is not None:
+            sizes[vote] = sizes.get(vote, 0) + 1
+    if not sizes:
+        return Choice(index=single(row, draws).index, calls=len(votes))
+    # A dict keeps its order, and `max` the first of equals: the cluster with the earliest draw.
+    return Choice(index=votes.index(max(sizes, key=sizes.__getitem__)), calls=len(votes))
+
+
+def ship_always(row: Row, draws: int) -> Choice:
+    """The first draw that passes the visible tests, else draw 0."""
+    gate = first_pass(row, draws)
+    fallback = single(row, draws)
+    return Choice(index=fallback.index if gate.index is None else gate.index, calls=max(gate.calls, fallback.calls))
+
+
+def oracle(row: Row, draws: int) -> Choice:
+    """The ceiling of the pool: the first draw that is right by the hidden tests. No rule does better."""
+    within = row.cells[:draws]
+    right = next((index for index, cell in enumerate(within) if cell.is_correct), None)
+    return Choice(index=right, calls=len(within))
+
+
+RULES: dict[str, Rule] = {
+    "first_pass": first_pass,
+    "single": single,
+    "majority": majority,
+    "majority_text": majority_text,
+    "ship_always": ship_always,
+    "oracle": oracle,
+}
+
+
+def succeeds(row: Row, choice: Choice) -> bool:
+    """Whether a choice is right by the hidden tests; a refusal never is."""
+    return choice.index is not None and row.cells[choice.index].is_correct
