@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from gate import stats
 from gate.model import Json
 from gate.report import marks
-from gate.report.markdown import interval, share
+from gate.report.markdown import share
 from gate.report.premise import PREMISE, containment_line
 from gate.rules import MAX_DRAWS
 from gate.tables import GATE, Comparison, RuleCount, Split, Table, across, comparison, together
@@ -172,7 +172,7 @@ def _rules(shown: Sequence[Table]) -> str:
             _name(each),
             rule_name(name),
             f"{counts[-1].success} / {counts[-1].tasks}",
-            interval(counts[-1].success, counts[-1].tasks),
+            proportion(counts[-1].success, counts[-1].tasks),
             f"{counts[-1].delivered}",
             f"{counts[-1].refused}",
             f"{counts[-1].calls_per_task:.2f}",
@@ -391,7 +391,7 @@ def reading(pair: Comparison) -> str:
     if stats.is_resolved(paired.p_exact):
         return "resolved" if stats.is_resolved(pair.p_holm) else "unresolved after Holm"
     shown = stats.smallest_shown_pp(b=paired.b, c=paired.c, n=paired.n)
-    could = "no difference could be shown" if shown is None else f"could have shown {shown:.1f} pp"
+    could = "too few to resolve any" if shown is None else f"could have shown {shown:.1f} pp"
     return f"unresolved (n = {paired.n}: {could})"
 
 
@@ -416,6 +416,14 @@ def rule_name(name: str) -> str:
 def pct(part: int, whole: int) -> str:
     """`82.68 %`; a dash where there is nothing to take a share of."""
     return f"{100 * part / whole:.2f} %" if whole else "–"
+
+
+def proportion(part: int, whole: int) -> str:
+    """`78.21 % [71.62, 83.63]`, the interval by Wilson."""
+    if not whole:
+        return "–"
+    low, high = stats.wilson(part, whole)
+    return f"{pct(part, whole)} [{100 * low:.2f}, {100 * high:.2f}]"
 
 
 def pp(points: float) -> str:
