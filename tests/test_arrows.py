@@ -21,7 +21,7 @@ LAYERS = (
     {"errors", "model", "values"},
     {"compare", "document", "outline", "places", "records", "scalars", "stats"},
     {"benchmarks", "contradictions", "examples", "extract", "suite", "suiteform", "wire"},
-    {"faithfulness", "history", "integrity", "rules", "strength", "summary"},
+    {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "strength", "summary", "tables"},
     {"seams"},
     {"backends", "engine", "ledger", "preflight", "replay", "resources", "version", "workflow"},
     {"report", "verify"},
