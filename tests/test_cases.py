@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -125,3 +126,18 @@ async def test_order_and_company_change_nothing(cases: list[Case], sandbox: Cont
         assert wrong(cases, said) == {}, (order, at_once, turn)
         first = first or said
         assert {id_: (first[id_], said[id_]) for id_ in said if said[id_] != first[id_]} == {}, (order, at_once, turn)
+
+
+def test_the_threat_model_names_cases_that_there_are(cases: list[Case]) -> None:
+    """Each case that a line of sandbox/README.md is shown by is a folder of the corpus, and each hostile act is there."""
+    text = (sandbox_dir() / "README.md").read_text(encoding="utf-8")
+    table = text.partition("| try |")[2].partition("And the other direction")[0]
+    named = set(re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)*)`", table)) - {
+        "infra",
+        "memory",
+        "protocol",
+        "observe",
+        "ptrace",
+    }
+    assert named <= {case.id for case in cases}
+    assert len(named) > 80
