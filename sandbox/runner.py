@@ -139,8 +139,8 @@ def serve_function(channel: Channel, job: Job, path: str) -> NoReturn:
     """One child that answers all calls; its death is always reported."""
     pid = os.fork()
     if pid == 0:
-        go_first()
         become_candidate(channel)
+        go_first()
         answer_calls(channel, job, path)
         flush_streams()
         _exit(0)
@@ -190,7 +190,11 @@ def write_source(code: bytes) -> str:
 
 
 def go_first() -> None:
-    """Be the one that is killed when memory runs out: the supervisor stays, with the evidence."""
+    """Be the one that is killed when memory runs out: the supervisor stays, with the evidence.
+
+    Raises:
+        OSError: The kernel would not have it; a process that is not dumpable may not ask.
+    """
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 
@@ -351,9 +355,9 @@ def run_program(channel: Channel, job: Job, index: int, path: str) -> Callable[[
     fault, fault_end = os.pipe()
     pid = os.fork()
     if pid == 0:
+        become_candidate(channel)
         if channel.stays:
             go_first()
-        become_candidate(channel)
         os.close(channel.replies)
         os.close(stdout)
         os.close(fault)
