@@ -52,7 +52,10 @@ def main() -> Callable[[], object]:
         control.close()
         return serve_candidates(end)
     end.close()
-    Broker(control, pid).serve()
+    try:
+        Broker(control, pid).serve()
+    except Exception as exc:
+        die("the broker failed: %r" % exc)
 
 
 def serve_candidates(control: socket.socket) -> Callable[[], object]:
@@ -196,9 +199,12 @@ class Broker:
         return orders
 
     def _inspect(self) -> dict[str, object]:
-        """What the candidate's processes are held to, seen from outside their namespaces."""
+        """What the candidate's processes are held to, seen from outside their namespaces; nothing if they have gone."""
         processes = [pid for first in children(self._zygote) for pid in (first, *children(first))]
-        return {"seen": [describe(pid, (os.getpid(), self._zygote)) for pid in processes]}
+        try:
+            return {"seen": [describe(pid, (os.getpid(), self._zygote)) for pid in processes]}
+        except FileNotFoundError:
+            return {}
 
 
 def drain(channel: dict[int, int], *, whole: bool) -> bytes:

@@ -105,7 +105,6 @@ class CellSandbox:
         self._threads = anyio.CapacityLimiter(concurrency + 4)
         self._door = anyio.Lock()
         self._idle: list[Cell] = []  # the one used last stands last
-        self._busy = 0
         self.boxes = Boxes(
             client,
             image.id,
@@ -171,6 +170,11 @@ class CellSandbox:
             if seen:
                 return weaknesses(seen)
         return ["the candidate's processes cannot be seen from outside"]
+
+    @property
+    def idle(self) -> tuple[Cell, ...]:
+        """The cells that wait for a candidate."""
+        return tuple(self._idle)
 
     @property
     def strict(self) -> StrictCells:
