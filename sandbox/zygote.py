@@ -299,7 +299,7 @@ def begin(control: socket.socket) -> Zygote:
     try:
         zygote = Zygote(control)
         zygote.prepare()
-    except (OSError, KeyError, ImportError) as exc:
+    except Exception as exc:
         number = exc.errno if isinstance(exc, OSError) else None
         control.send(("%s (%s)" % (exc, errno.errorcode.get(number or 0, "no errno"))).encode()[:1000])
         os._exit(1)

@@ -259,15 +259,31 @@ def with_no_counters(honest: Callable[..., boundary.Box]) -> Callable[..., bound
     return lambda self, kind: replace(honest(self, kind), counters=NO_COUNTERS)
 
 
+def without_namespace(name: str) -> str:
+    """A statement that leaves one namespace out of a candidate's."""
+    return (
+        "honest = zygote.Zygote.__init__; zygote.Zygote.__init__ = lambda self, control: (honest(self, control), "
+        f"setattr(self, '_flags', self._flags & ~zygote.NAMESPACES['{name}']))[0]"
+    )
+
+
+def without_limit(name: str) -> str:
+    """A statement that leaves one limit out."""
+    return (
+        "honest = zygote.resource.setrlimit; zygote.resource.setrlimit = lambda limit, bounds: "
+        f"None if limit == zygote.resource.{name} else honest(limit, bounds)"
+    )
+
+
 # What is left out, as a statement about the module `zygote`, and words of the finding.
 LEFT_OUT = {
-    "the user namespace": ("del zygote.NAMESPACES['user']", "zygote"),
-    "the pid namespace": ("del zygote.NAMESPACES['pid']", "its pid namespace is shared"),
-    "the mount namespace": ("del zygote.NAMESPACES['mnt']", "vanished without a word"),
-    "the net namespace": ("del zygote.NAMESPACES['net']", "its net namespace is shared"),
-    "the ipc namespace": ("del zygote.NAMESPACES['ipc']", "its ipc namespace is shared"),
-    "the uts namespace": ("del zygote.NAMESPACES['uts']", "its uts namespace is shared"),
-    "the cgroup namespace": ("del zygote.NAMESPACES['cgroup']", "its cgroup namespace is shared"),
+    "the user namespace": (without_namespace("user"), "zygote"),
+    "the pid namespace": (without_namespace("pid"), "its pid namespace is shared"),
+    "the mount namespace": (without_namespace("mnt"), "vanished without a word"),
+    "the net namespace": (without_namespace("net"), "its net namespace is shared"),
+    "the ipc namespace": (without_namespace("ipc"), "its ipc namespace is shared"),
+    "the uts namespace": (without_namespace("uts"), "its uts namespace is shared"),
+    "the cgroup namespace": (without_namespace("cgroup"), "its cgroup namespace is shared"),
     "the tmpfs on /tmp": ("del zygote.TMPFS['/tmp']", "/tmp is no bounded tmpfs of its own: another file system"),
     "the tmpfs on /dev/shm": ("del zygote.TMPFS['/dev/shm']", "/dev/shm is no bounded tmpfs of its own"),
     "the empty /proc": ("zygote.HIDDEN = tuple(n for n in zygote.HIDDEN if n != 'proc')", "/proc is not empty"),
@@ -275,9 +291,9 @@ LEFT_OUT = {
     "the read-only root": ("zygote.MS_RDONLY = 0", "/ can be written"),
     "dropping capabilities": ("zygote.drop_capabilities = lambda every: None", "CapEff is"),
     "the filter": ("zygote.take_on = lambda rules: None", "the system call filter permits"),
-    "the CPU limit": ("zygote.resource.RLIMIT_CPU = zygote.resource.RLIMIT_CORE", "the limit on CPU time is none"),
+    "the CPU limit": (without_limit("RLIMIT_CPU"), "the limit on CPU time is none"),
     "the address space limit": (
-        "zygote.resource.RLIMIT_AS = zygote.resource.RLIMIT_CORE",
+        without_limit("RLIMIT_AS"),
         "the limit on address space is none",
     ),
     "being the first to go": ("zygote.runner.go_first = lambda: None", "oom_score_adj is"),

@@ -17,6 +17,7 @@ import pytest
 from leaks import FORK_SERVER, PAIRS, Pair
 
 from gate import values
+from gate.backends.cell import CellSandbox
 from gate.backends.container import ContainerSandbox
 from gate.backends.image import Image
 from gate.backends.labels import owner_labels
@@ -44,7 +45,18 @@ def open_container(engine: docker.APIClient, image: Image) -> AbstractAsyncConte
     )
 
 
-BOUNDARIES: dict[str, Boundary] = {"container": open_container}
+def open_cells(engine: docker.APIClient, image: Image) -> AbstractAsyncContextManager[Sandbox]:
+    return CellSandbox(
+        engine,
+        image,
+        seccomp=(sandbox_dir() / "seccomp.json").read_text(),
+        cell_seccomp=(sandbox_dir() / "seccomp-cell.json").read_text(),
+        labels=owner_labels(),
+        concurrency=2 * PAIRS_AT_A_TIME,
+    )
+
+
+BOUNDARIES: dict[str, Boundary] = {"container": open_container, "cell": open_cells}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,12 @@ host cannot see them (a remote engine, Docker Desktop) there are none, and that 
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+_FILE_BYTES = 4096
 _COUNTER = re.compile(r"[0-9]{1,20}")  # 64 bits; "max" and anything else is no counter
 
 
@@ -51,6 +53,50 @@ class Counters:
 
 
 NO_COUNTERS = Counters(source="none")
+
+
+class OpenCounters:
+    """The same counters with their files kept open: a container that is kept is asked again and again.
+
+    Args:
+        counters: Where they stand.
+
+    Raises:
+        OSError: One of them cannot be opened.
+    """
+
+    def __init__(self, counters: Counters) -> None:
+        self.source = counters.source
+        self._files: dict[str, int] = {}
+        try:
+            for name, path in (("cpu", counters.cpu), ("oom", counters.oom)):
+                if path is not None:
+                    self._files[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self.close()
+            raise
+
+    def _text(self, name: str) -> str:
+        """A file's content; nothing where there is none, or its container has gone."""
+        descriptor = self._files.get(name)
+        try:
+            return "" if descriptor is None else os.pread(descriptor, _FILE_BYTES, 0).decode("ascii", "replace")
+        except OSError:
+            return ""
+
+    def read_cpu_s(self) -> float | None:
+        """The CPU seconds so far."""
+        return _cpu_s(self._text("cpu"), self.source)
+
+    def read_oom_kills(self) -> int | None:
+        """The processes that the kernel killed for memory so far."""
+        return _field(self._text("oom"), "oom_kill")
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for descriptor in self._files.values():
+            os.close(descriptor)
+        self._files.clear()
 
 
 def find_counters(
@@ -137,8 +183,12 @@ def _read_int(path: Path | None) -> int | None:
 
 
 def _read_field(path: Path | None, name: str) -> int | None:
-    """The number after `name` in a file of `name number` lines."""
-    for line in (_read_text(path) or "").splitlines():
+    return _field(_read_text(path) or "", name)
+
+
+def _field(text: str, name: str) -> int | None:
+    """The number after `name` in a text of `name number` lines."""
+    for line in text.splitlines():
         words = line.split()
         if len(words) == 2 and words[0] == name:
             return _number(words[1])
@@ -146,8 +196,12 @@ def _read_field(path: Path | None, name: str) -> int | None:
 
 
 def _read_cpu_s(path: Path | None, source: str) -> float | None:
+    return _cpu_s(_read_text(path) or "", source)
+
+
+def _cpu_s(text: str, source: str) -> float | None:
     if source == "cgroup-v1":
-        nanoseconds = _read_int(path)
+        nanoseconds = _number(text.strip())
         return None if nanoseconds is None else nanoseconds / 1e9
-    microseconds = _read_field(path, "usage_usec")
+    microseconds = _field(text, "usage_usec")
     return None if microseconds is None else microseconds / 1e6

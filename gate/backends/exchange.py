@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from gate import wire
-from gate.backends.cgroups import Counters, Reading
+from gate.backends.cgroups import Counters, OpenCounters, Reading
 from gate.model import Exit, Json, Limits, Observation, Usage
 
 CHUNK_BYTES = 1 << 18
@@ -58,34 +58,61 @@ class Remains:
 
 
 async def converse(
-    connection: socket.socket, counters: Counters, exchange: Exchange, request: bytes, limits: Limits, calls: int
+    connection: socket.socket,
+    counters: Counters | OpenCounters,
+    exchange: Exchange,
+    request: bytes,
+    limits: Limits,
+    calls: int,
 ) -> None:
     """Send the request and read the replies until the end, a limit or a violation."""
     exchange.cpu_before_s = counters.read_cpu_s()
     exchange.unsent = True
     started_s = anyio.current_time()
+    rest = send_now(connection, memoryview(request))
+    if rest:
+        await _read_and_write(connection, counters, exchange, rest, limits, calls)
+    else:  # a small request is on its way at once, and needs no task of its own
+        exchange.unsent = False
+        await _read_to_the_end(connection, counters, exchange, limits, calls)
+    exchange.wall_s = anyio.current_time() - started_s
 
+
+async def _read_and_write(
+    connection: socket.socket,
+    counters: Counters | OpenCounters,
+    exchange: Exchange,
+    request: memoryview,
+    limits: Limits,
+    calls: int,
+) -> None:
     async def write() -> None:
         exchange.unsent = not await send(connection, request)
 
     async with anyio.create_task_group() as group:
         group.start_soon(write)
-        try:
-            await _read_replies(connection, counters, exchange, limits, calls)
-        except (EOFError, OSError):
-            exchange.detail = "the stream ended before the last reply"
-        except ValueError as exc:
-            exchange.exit, exchange.detail = Exit.FAULT, str(exc)
-        except wire.Violation as exc:
-            exchange.exit, exchange.detail = Exit.PROTOCOL, str(exc)
-        except wire.Flood as exc:
-            exchange.exit, exchange.limit, exchange.detail = Exit.OUTPUT_LIMIT, "output", str(exc)
+        await _read_to_the_end(connection, counters, exchange, limits, calls)
         group.cancel_scope.cancel()
-    exchange.wall_s = anyio.current_time() - started_s
+
+
+async def _read_to_the_end(
+    connection: socket.socket, counters: Counters | OpenCounters, exchange: Exchange, limits: Limits, calls: int
+) -> None:
+    """Read, and note how it ended."""
+    try:
+        await _read_replies(connection, counters, exchange, limits, calls)
+    except (EOFError, OSError):
+        exchange.detail = "the stream ended before the last reply"
+    except ValueError as exc:
+        exchange.exit, exchange.detail = Exit.FAULT, str(exc)
+    except wire.Violation as exc:
+        exchange.exit, exchange.detail = Exit.PROTOCOL, str(exc)
+    except wire.Flood as exc:
+        exchange.exit, exchange.limit, exchange.detail = Exit.OUTPUT_LIMIT, "output", str(exc)
 
 
 async def _read_replies(
-    connection: socket.socket, counters: Counters, exchange: Exchange, limits: Limits, calls: int
+    connection: socket.socket, counters: Counters | OpenCounters, exchange: Exchange, limits: Limits, calls: int
 ) -> None:
     """Read until the last reply; loading and each call have limits of their own."""
     started_s = step_s = anyio.current_time()
@@ -140,7 +167,14 @@ def receive(connection: socket.socket, exchange: Exchange) -> bool:
     return moved
 
 
-async def send(connection: socket.socket, data: bytes) -> bool:
+def send_now(connection: socket.socket, data: memoryview) -> memoryview:
+    """Write what the other side takes at once; what is left. Where it went away, all is."""
+    with suppress(BlockingIOError, ConnectionError):
+        return data[connection.send(data) :]
+    return data
+
+
+async def send(connection: socket.socket, data: bytes | memoryview) -> bool:
     """Write all, as the other side takes it; false where it went away, which shows on the reading side too."""
     view = memoryview(data)
     with suppress(ConnectionError):
