@@ -82,28 +82,28 @@ def is_busy(number: int) -> bool:
     return number % 5 >= 3
 
 
-def run_under_load(folder: Path) -> tuple[list[dict[str, Json]], float]:
-    """The ledger of a run of the pool while every core is busy; what share of the cores the load had."""
+def run_under_load(folder: Path) -> list[dict[str, Json]]:
+    """The ledger of a run of the pool while every core is busy."""
     command = [GATE, "run", "bank.jsonl", "--source", "samples:pool.jsonl", "--out", "run", "--draws", "1", "-q"]
     started_s = time.monotonic()
     with every_core_busy() as load:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3500)
     took_s = time.monotonic() - started_s
     assert done.returncode in (0, 1), done.stderr
-    share = load.cpu_s / took_s / len(os.sched_getaffinity(0))
-    print(f"{took_s:.0f} s; the load had {100 * share:.0f} % of the cores")
-    return list(read_ledger(folder / "run" / "ledger.jsonl")), share
+    cores = len(os.sched_getaffinity(0))
+    print(f"{took_s:.0f} s; the load had {100 * load.cpu_s / took_s / cores:.0f} % of the cores")
+    assert os.getloadavg()[1] >= cores, "there was no load"
+    return list(read_ledger(folder / "run" / "ledger.jsonl"))
 
 
 @pytest.mark.parametrize("limits", [{"cpu_s": CPU_S}, {"cpu_s": CPU_S, "wall_s": 2 * CPU_S}], ids=["default", "tight"])
 def test_no_false_timeout_under_load(tmp_path: Path, limits: dict[str, float]) -> None:
     """Five hundred right programs, 200 of them with 70 % of their CPU time used, all pass while every core is busy."""
     write_pool(tmp_path, 500, limits)
-    records, share = run_under_load(tmp_path)
+    records = run_under_load(tmp_path)
     observations = [record for record in records if record["kind"] == "observation"]
     looks = Counter((record["exit"], record["limit"], record["where"]["alone"]) for record in observations)
     verdicts = Counter((record["outcome"], record["reason"]) for record in records if record["kind"] == "verdict")
     used = sorted(record["usage"]["cpu_s"] for record in observations if record["task"].startswith("busy/"))
     print(f"looks {dict(looks)}; verdicts {dict(verdicts)}; CPU of the busy {used[0]:.3f} to {used[-1]:.3f} s")
-    assert share > 0.1, "the load was none"
     assert verdicts == {("pass", None): 500}
