@@ -205,12 +205,13 @@ PROGRAMS = [
     "x = '''\n```\n'''\n",
 ]
 MARKS = (
-    b"<think>", b"</think>", b"<thinking>", b"\n```python\n", b"\n```\n", b"\n~~~\n", b"````", b"   ```", b"def f(", b"\r\n",
+    b"<think>", b"</think>", b"<thinking>", b"\n```python\n", b"\n```\n", b"\n~~~\n", b"````", b"   ```", b"def f(",
     b'{"$tuple":[', b'{"$set":[', b'{"$dict":[[', b'{"$bytes":"', b'{"$int":"0x', b'{"$float":"nan"}', b'{"$complex":[',
-    b"]", b"}", b"[", b"{", b'"', b"\\", b"\\ud800", b"\\u0000", b"null", b"true", b"NaN", b"-Infinity", b"1e999", b"-0",
-    b"9" * 4300, b"9" * 4301, b"[" * 700, b"]" * 700, b'{"a":' * 300, b'{"died":0}\n', b'{"end":1}\n', b'{"i":0,"value":1}\n',
-    b'{"loaded":1}\n', b'{"i":0,"printed":"Ng==","status":0}\n', b"\n", b"\0", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf",
-    b"\x01\0\0\0\0\0\0\x05", b"\x02\0\0\0\xff\xff\xff\xff", b"\x1f\x8b\x08\0", b'"task_id":"a",', b'"solution":"",',
+    b"]", b"}", b"[", b"{", b'"', b"\\", b"\\ud800", b"\\u0000", b"null", b"true", b"NaN", b"-Infinity", b"1e999",
+    b"-0", b"9" * 4300, b"9" * 4301, b"[" * 700, b"]" * 700, b'{"a":' * 300, b'{"died":0}\n', b'{"end":1}\n', b"\n",
+    b'{"loaded":1}\n', b'{"i":0,"printed":"Ng==","status":0}\n', b'{"i":0,"value":1}\n', b"\0", b"\xff",
+    b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\x01\0\0\0\0\0\0\x05", b"\x02\0\0\0\xff\xff\xff\xff", b"\x1f\x8b\x08\0",
+    b"\r\n", b'"task_id":"a",', b'"solution":"",',
 )  # fmt: skip
 
 

@@ -115,8 +115,8 @@ def probe():
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
         kept = mmap.mmap(-1, 400 << 20)
-        for place in range(0, len(kept), 4096):
-            kept[place] = 1
+        while kept.tell() < len(kept):
+            kept.write(bytes(1 << 20))
         os._exit(0)
     if os.waitpid(pid, 0)[1] == 0:
         found.append("400 MB of memory")

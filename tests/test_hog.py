@@ -19,7 +19,7 @@ import pytest
 from gate.backends.jsonl import read_ledger
 from gate.model import Json
 
-pytestmark = [pytest.mark.docker, pytest.mark.soak, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.docker, pytest.mark.soak, pytest.mark.timeout(7200)]
 
 GATE = str(Path(sys.executable).parent / "gate")
 CPU_S = 1.0
@@ -34,7 +34,7 @@ def double(x):
     return 2 * x
 """
 # The alarm ends it also where nobody is left to.
-HOG = "import os, signal\nos.sched_setaffinity(0, {%d})\nsignal.alarm(3600)\nwhile True: pass\n"
+HOG = "import os, signal\nos.sched_setaffinity(0, {%d})\nsignal.alarm(7200)\nwhile True: pass\n"
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ def every_core_busy() -> Iterator[Load]:
             load.cpu_s += used.ru_utime + used.ru_stime
 
 
-def write_pool(folder: Path, tasks: int, limits: dict[str, float]) -> None:
+def write_pool(folder: Path, tasks: int) -> None:
     """A bank, and one right program for each of its tasks: of five, three are trivial and two use the share."""
     with (folder / "bank.jsonl").open("w") as bank, (folder / "pool.jsonl").open("w") as pool:
         for number in range(tasks):
@@ -70,7 +70,7 @@ def write_pool(folder: Path, tasks: int, limits: dict[str, float]) -> None:
                 "task": task_id,
                 "prompt": "Write double(x).",
                 "entry_point": "double",
-                "limits": limits,
+                "limits": {"cpu_s": CPU_S},
                 "tests": [{"args": [number], "expected": 2 * number}],
             }
             code = BUSY if is_busy(number) else TRIVIAL
@@ -87,7 +87,7 @@ def run_under_load(folder: Path) -> list[dict[str, Json]]:
     command = [GATE, "run", "bank.jsonl", "--source", "samples:pool.jsonl", "--out", "run", "--draws", "1", "-q"]
     started_s = time.monotonic()
     with every_core_busy() as load:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3500)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=7000)
     took_s = time.monotonic() - started_s
     assert done.returncode in (0, 1), done.stderr
     cores = len(os.sched_getaffinity(0))
@@ -96,10 +96,9 @@ def run_under_load(folder: Path) -> list[dict[str, Json]]:
     return list(read_ledger(folder / "run" / "ledger.jsonl"))
 
 
-@pytest.mark.parametrize("limits", [{"cpu_s": CPU_S}, {"cpu_s": CPU_S, "wall_s": 2 * CPU_S}], ids=["default", "tight"])
-def test_no_false_timeout_under_load(tmp_path: Path, limits: dict[str, float]) -> None:
+def test_no_false_timeout_under_load(tmp_path: Path) -> None:
     """Five hundred right programs, 200 of them with 70 % of their CPU time used, all pass while every core is busy."""
-    write_pool(tmp_path, 500, limits)
+    write_pool(tmp_path, 500)
     records = run_under_load(tmp_path)
     observations = [record for record in records if record["kind"] == "observation"]
     looks = Counter((record["exit"], record["limit"], record["where"]["alone"]) for record in observations)

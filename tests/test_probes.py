@@ -25,9 +25,9 @@ from gate.backends.labels import owner_labels
 from gate.model import Call, Candidate, Exit, Limits
 from gate.resources import sandbox_dir
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 
-LIMITS = Limits(wall_s=60, memory_mb=256)
+LIMITS = Limits(wall_s=250, memory_mb=256)
 
 Config = dict[str, Any]
 
