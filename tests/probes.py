@@ -130,7 +130,7 @@ WORDS = re.compile("key|token|secret|passw|credential|openai|proxy|session|aws|d
 KERNELS = {"proc", "tmpfs", "cgroup", "cgroup2", "devpts", "mqueue", "sysfs"}
 
 def probe():
-    with open("/proc/1/environ", "rb") as file:
+    with open("/proc/%d/environ" % os.getppid(), "rb") as file:
         inherited = [entry.decode().partition("=")[0] for entry in file.read().split(b"\\0") if entry]
     found = ["variable " + name for name in {*os.environ, *inherited} if WORDS.search(name)]
     # The engine brings three files of its own; with a network of none they say nothing.
@@ -296,8 +296,11 @@ import os
 def probe():
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with open("/proc/%s/cmdline" % pid, "rb") as file:
-            words = file.read().split(b"\\0")
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                words = file.read().split(b"\\0")
+        except OSError:  # it has ended in between
+            continue
         if b"/opt/run/main.py" not in words:
             found.append("the process %s" % b" ".join(words).decode(errors="replace")[:60])
     return found
