@@ -83,11 +83,22 @@ def test_banks_together_are_their_rows_together(pools: list[Row], cut: int) -> N
     """Two banks as one say what all their rows in one bank say, order aside."""
     whole, parts = tabled(pools, bank="x"), (tabled(pools[:cut]), tabled(pools[cut:]))
     both = together(parts, name="x")
-    for name in Table.__dataclass_fields__.keys() - {"weak_oracle"}:
+    for name in Table.__dataclass_fields__.keys() - {"weak_oracle", "pass_at"}:
         assert getattr(both, name) == getattr(whole, name), name
+    assert both.pass_at == pytest.approx(whole.pass_at)
     for one, two in zip(both.weak_oracle, whole.weak_oracle, strict=True):
         assert (one.accepted, one.wrong, one.delivered) == (two.accepted, two.wrong, two.delivered)
         assert (one.limit, one.limit_at_most) == pytest.approx((two.limit, two.limit_at_most))
+
+
+@given(rows.filter(bool))
+def test_pass_at_k_goes_from_the_mean_to_the_ceiling(pools: list[Row]) -> None:
+    """pass@1 is the share of right draws, pass@K the ceiling, and each k is at least the one before."""
+    of = tabled(pools)
+    right = sum(cell.is_correct for row in pools for cell in row.cells[:5])
+    assert of.pass_at[0] == pytest.approx(right / (5 * len(pools)))
+    assert of.pass_at[-1] == pytest.approx(of.ceiling / len(pools))
+    assert all(more >= fewer - 1e-12 for fewer, more in pairwise(of.pass_at))
 
 
 @given(rows)
