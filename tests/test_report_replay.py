@@ -127,10 +127,19 @@ def test_a_bank_s_name_cannot_end_its_cell() -> None:
     assert "\n# c" not in text
 
 
+def test_two_pools_of_one_bank_stay_two() -> None:
+    """Banks of one name keep their own figures, in the table of banks too."""
+    strong, weak = (tabled([*rows_of({"gate and majority": wins, "all right": 9})]) for wins in (8, 6))
+    text = render_replay([strong, weak], isolation="container")
+    assert "b=8 c=0, p = 0.0078 | 0.0156 |" in text
+    assert "b=6 c=0, p = 0.0312 | 0.0312 |" in text
+
+
 def test_nothing_to_count_still_renders() -> None:
     """No task, and tasks without hidden tests: a report without a headline."""
     empty = render_replay([tabled([])], isolation="container")
     assert "No headline: no task was judged" in empty
+    assert "side by side" not in render_replay([tabled([])] * 2, isolation="container")
     tally = Tally(2)
     tally.add(made("+-", "  "))
     blind = table(tally, bank="b", containment=Containment(tasks=0, contained=0))

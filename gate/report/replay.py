@@ -220,9 +220,9 @@ def _banks(tables: Sequence[Table], shown: Sequence[Table]) -> str:
     filled = [each for each in tables if each.tasks]
     if not filled:
         return ""
-    adjusted = {each.bank: pair.p_holm for each, pair in zip(filled, across(filled, "single"), strict=True)}
+    adjusted = [p_read(pair.p_holm) for pair in across(filled, "single")]
     rows = []
-    for each in (each for each in shown if each.tasks):
+    for each, p_holm in zip([*filled, shown[-1]], [*adjusted, ""], strict=True):
         paired = comparison(each, "single").paired
         rows.append(
             (
@@ -231,7 +231,7 @@ def _banks(tables: Sequence[Table], shown: Sequence[Table]) -> str:
                 f"{pp(paired.delta_pp)} pp",
                 ci(paired),
                 f"b={paired.b} c={paired.c}, p = {p_read(paired.p_exact)}",
-                p_read(adjusted[each.bank]) if each is not shown[-1] else "",
+                p_holm,
                 f"{each.rules[GATE][-1].calls_per_task:.2f}",
             )
         )
