@@ -340,9 +340,9 @@ def test_memory_does_not_grow_with_the_bank(tmp_path: Path) -> None:
 
 
 def test_a_gzip_bomb_is_cut_at_the_cap_of_a_line(tmp_path: Path) -> None:
-    """A line that unpacks to a gigabyte is refused after 64 MiB."""
+    """A line that unpacks to a gigabyte is refused after 48 MiB."""
     path = tmp_path / "bomb.jsonl.gz"
     write_gzip(path, (b"\0" * (1 << 20) for _ in range(1024)))
     said, grown = measured(path, warm=False)
-    assert said == f"{path}:1: a line longer than 64 MiB: split the task"
+    assert said == f"{path}:1: a line longer than 48 MiB: split the task"
     assert grown < 100 << 20
