@@ -287,7 +287,7 @@ def test_check_says_one_line_a_suite_and_counts(here: Path) -> None:
     assert said.returncode == 2
     weak, invalid, counts = said.stdout.splitlines()
     assert weak.startswith("weak words/b: bank/b.yaml: tests: a program that returns one constant: 'b a' passes all 2")
-    assert invalid.startswith("invalid: bank/c.yaml:1: version: ")
+    assert invalid.startswith("invalid: bank/c.yaml:1: ")
     assert counts == "3 suites: 1 sound, 1 weak, 1 invalid"
     suites = json.loads(gate("check", "bank", "--json", cwd=here).stdout)["suites"]
     assert [suite["status"] for suite in suites] == ["sound", "weak", "invalid"]
