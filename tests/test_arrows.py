@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
     {"errors", "model", "values"},
     {"compare", "document", "outline", "places", "records", "scalars", "stats"},
-    {"benchmarks", "contradictions", "extract", "suite", "suiteform", "wire"},
-    {"faithfulness", "history", "integrity", "rules", "summary"},
+    {"benchmarks", "contradictions", "examples", "extract", "suite", "suiteform", "wire"},
+    {"faithfulness", "history", "integrity", "rules", "strength", "summary"},
     {"seams"},
     {"backends", "engine", "ledger", "preflight", "replay", "resources", "version", "workflow"},
     {"report", "verify"},

@@ -103,6 +103,9 @@ def run_command(
     infra_budget: Annotated[
         str | None, typer.Option("--infra-budget", help="Share of tasks that our own world may fail; default 1%.")
     ] = None,
+    require_sound: Annotated[
+        bool, typer.Option("--require-sound", help="Draw nothing where `gate check` finds a suite weak or invalid.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
     quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every decision.")] = False,
@@ -136,6 +139,7 @@ def run_command(
         out=out,
         jobs=jobs,
         max_connections=max_connections,
+        require_sound=require_sound,
         quiet=quiet,
         verbose=verbose,
         json=json,
@@ -220,10 +224,20 @@ def check_command(
     jobs: Jobs = None,
     json: Json = False,
 ) -> None:
-    """Is the gauge sound: the schema holds, the reference passes, must_fail programs are refused."""
+    """Is the gauge sound: schema, reference passes, must_fail refused, programs that know nothing refused."""
     from gate.cli import check as verb
 
     raise typer.Exit(verb.check(banks, runtime=runtime, jobs=jobs, as_json=json))
+
+
+@app.command("init", epilog="Example: gate init mine")
+def init_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; nothing is overwritten.")],
+) -> None:
+    """Write a starter suite with comments, and a program to try on it."""
+    from gate.cli import init as verb
+
+    raise typer.Exit(verb.init(folder))
 
 
 @app.command("demo", epilog="Example: gate demo")
