@@ -54,7 +54,7 @@ def import_asserts(
     entry = entry_point or _only_entry(found, path)
     tests, rest = divide(found, entry)
     for each in rest:
-        printing.say(f"{path}:{each.line}: left out: {printing.escape(str(each.what))}")
+        printing.say(f"{path}:{each.line}: left out: {printing.escape(' '.join(str(each.what).split()))}")
     if not tests:
         raise SpecError(f"{path}: no assert of it is a test of {entry or 'a function'}: see what was left out")
     suite = suite_text(task or default_task(path), str(entry), [each.what for each in tests])
