@@ -244,10 +244,10 @@ def test_check_runs_the_suites_own_programs(here: Path) -> None:
     assert said.returncode == 2
     (suite,) = json.loads(said.stdout)["suites"]
     assert suite["status"] == "invalid"
-    assert [problem["where"] for problem in suite["problems"]] == ["words/reverse: reference"]
+    assert [problem["where"] for problem in suite["problems"]] == ["bad.yaml: reference"]
     (here / "lax.yaml").write_text(SUITE.replace("return text[::-1]", 'return " ".join(text.split()[::-1])'))
     said = gate("check", "lax.yaml", cwd=here)
-    assert said.returncode == 2 and "must_fail[0]: a program that must be refused passes" in said.stdout
+    assert said.returncode == 2 and "lax.yaml: must_fail[0]: must be refused, and passes" in said.stdout
 
 
 @pytest.mark.docker

@@ -182,15 +182,17 @@ async def _program_problems(batch: Sequence[Read], programs: Programs) -> dict[i
 
 async def program_problems(place: str, suite: SuiteSpec, sandbox: Sandbox) -> list[Problem]:
     """What is wrong with one suite by its own programs."""
-    from gate.cli.try_one import judge
+    from gate.cli.try_one import judge, judge_parts
 
     found: list[Problem] = []
     if suite.reference is not None:
-        verdict = await judge(suite, suite.reference, sandbox=sandbox)
-        if verdict.outcome is not Outcome.PASS:
-            test = "" if verdict.test is None else f" at tests[{verdict.test}]"
-            what = f"does not pass: {verdict.reason}{test}: {verdict.detail}"
-            found.append(Problem(where=f"{place}: reference", what=what))
+        verdicts = await judge_parts(suite, suite.reference, sandbox=sandbox)
+        for part, verdict in verdicts.items():
+            if verdict.outcome is not Outcome.PASS:
+                tests = {"visible": "tests", "hidden": "hidden"}[part]
+                where = tests if verdict.test is None else f"{tests}[{verdict.test}]"
+                what = f"does not pass {where}: {verdict.reason}: {verdict.detail}"
+                found.append(Problem(where=f"{place}: reference", what=what))
     for index, program in enumerate(suite.must_fail):
         verdict = await judge(suite, program, sandbox=sandbox)
         if verdict.outcome is not Outcome.FAIL:
