@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from gate import compare, values
+from gate.compare import builtin_exception
 from gate.model import Test, Tolerance, canonical_json, digest_json
-from gate.suiteform import builtin_exception
 
 _MOST = 1e300  # beyond it, the arithmetic of intervals leaves the doubles
 

@@ -105,7 +105,8 @@ BOMBS: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     "an open quote": ("a.yaml", "invalid", lambda: (HEAD + 'prompt: "' + "\\\\" * 300_000).encode()),
     "blank lines": ("a.yaml", "invalid", lambda: b"\n" * 500_000),
     "a gzip bomb on one line": ("a.jsonl.gz", "invalid", lambda: packed(b"[" * 30_000_000)),
-    "a gzip bomb of blank lines": ("a.jsonl.gz", "invalid", lambda: packed(b"\n" * 2_000_000)),
+    "a gzip bomb of blank lines": ("a.jsonl.gz", "invalid", lambda: packed(b"\n" * 20_000_000)),
+    "a scalar of many megabytes": ("a.yaml", "invalid", lambda: (HEAD + "prompt: " + "x" * 14_000_000).encode()),
     "gzip that is cut": ("a.jsonl.gz", "invalid", lambda: packed(json.dumps(LINE).encode() * 99)[:-40]),
     "no gzip": ("a.jsonl.gz", "invalid", lambda: json.dumps(LINE).encode()),
     "a long text": (

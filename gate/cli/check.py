@@ -100,7 +100,9 @@ def _read_all(references: Sequence[str]) -> Generator[Read, None, None]:
     """All that the banks hold, in order; what cannot be opened is a finding as well."""
     for reference in references:
         try:
-            yield from open_bank(reference, suites_dir()).findings()
+            bundled = f"{suites_dir().as_posix()}/"
+            for place, read in open_bank(reference, suites_dir()).findings():
+                yield place.removeprefix(bundled), read
         except SpecError as exc:
             yield reference, exc
 
@@ -147,7 +149,7 @@ def finding_of(place: str, read: Task | SpecError, problems: Sequence[Problem]) 
         return Finding(task=None, status="invalid", problems=(Problem(where=where, what=what),))
     found = strength(read)
     weaknesses = tuple(
-        Problem(where=f"{place}: tests", what=f"weak: a program that {program} passes {_all(found.tests)}")
+        Problem(where=f"{place}: tests", what=f"a program that {program} passes {_all(found.tests)}")
         for program in found.programs
     )
     status = "invalid" if problems else "weak" if found.weak else "sound"
@@ -206,7 +208,8 @@ def finding_lines(finding: Finding) -> Iterator[str]:
     if finding.problems:
         first, *others = finding.problems
         more = f" (and {len(others)} more)" if others else ""
-        yield printing.escape(f"{first.where}: {first.what}{more}").replace("\n", " ")
+        named = finding.status if finding.task is None else f"{finding.status} {finding.task}"
+        yield printing.escape(f"{named}: {first.where}: {first.what}{more}").replace("\n", " ")
 
 
 def counts_line(statuses: Counter[str]) -> str:
