@@ -18,7 +18,10 @@ sys.path.insert(0, str(SUITES))
 import findings  # noqa: E402
 
 from conversion.recipes import RECIPES  # noqa: E402
+from gate.backends.banks import open_bank  # noqa: E402
+from gate.cli import banks as cli_banks  # noqa: E402
 from gate.model import SuiteSpec  # noqa: E402
+from gate.summary import visible_is_contained  # noqa: E402
 
 NAMES = list(RECIPES)
 MAX_REPOSITORY_BYTES = 40 << 20
@@ -78,6 +81,30 @@ def test_counts_are_the_banks_own(name: str) -> None:
     for source in known["sources"]:
         assert source["licence"] and source["repository"] and len(source["commit"]) == 40
     assert all(entry["why"] for entry in known["unconverted"] + known["not_data"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gate_banks_says_what_it_would_count(name: str) -> None:
+    """The counts that `gate banks` takes from the provenance are those that reading the bank gives."""
+    bank = open_bank(name, SUITES)
+    recorded = cli_banks.recorded_counts(bank.paths[0])
+    measured = [suite for suite in suites(name) if suite.hidden]
+    assert recorded == {
+        "tasks": len(suites(name)),
+        "visible": sum(len(suite.tests) for suite in suites(name)),
+        "hidden": sum(len(suite.hidden) for suite in suites(name)),
+        "tasks_with_hidden": len(measured),
+        "tasks_visible_subset_of_hidden": sum(map(visible_is_contained, measured)),
+    }
+
+
+def test_counts_of_other_bytes_are_not_believed(tmp_path: Path) -> None:
+    """A bank that its provenance does not speak of is counted by reading it."""
+    content = gzip.decompress((SUITES / "quixbugs/bank.jsonl.gz").read_bytes())
+    (tmp_path / "bank.jsonl.gz").write_bytes(gzip.compress(content[: content.index(b"\n") + 1]))
+    (tmp_path / "provenance.json").write_bytes((SUITES / "quixbugs/provenance.json").read_bytes())
+    assert cli_banks.recorded_counts(tmp_path / "bank.jsonl.gz") is None
+    assert cli_banks.counted(open_bank(str(tmp_path / "bank.jsonl.gz"), SUITES))["tasks"] == 1
 
 
 @pytest.mark.parametrize("name", NAMES)

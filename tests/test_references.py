@@ -69,8 +69,8 @@ async def test_a_sample_of_references_does_as_the_findings_say(sandbox: Sandbox)
 @pytest.mark.parametrize("name", list(RECIPES))
 async def test_all_references_do_as_the_findings_say(name: str) -> None:
     """Every reference of every bank, on all of its tests."""
-    found = await findings.find(name, SUITES / name, default_jobs())
-    assert found["references"] == known(name)
+    found = await findings.find_references(name, findings.read_bank(SUITES / name), default_jobs())
+    assert found == known(name)
 
 
 async def test_arguments_that_a_candidate_changes_are_its_own(sandbox: Sandbox) -> None:
