@@ -6,6 +6,7 @@ with the bank. `table` reads it out; everything a report prints stands in a `Tab
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -133,6 +134,8 @@ class Table:
         rules: For each rule its counts with 1, 2, … K draws.
         pairs: The gate against the others with K draws, as one family.
         all_wrong: Tasks in which no draw was right.
+        pass_at: pass@1, pass@2, … pass@K: how often so many draws, taken at random from
+            the pool, hold a right one; the unbiased estimator, a mean over tasks.
         weak_oracle: For 1, 2, … K draws.
         difficulty: From the tasks with no right draw to those with no wrong one.
     """
@@ -147,6 +150,7 @@ class Table:
     rules: dict[str, tuple[RuleCount, ...]]
     pairs: tuple[Comparison, ...]
     all_wrong: int
+    pass_at: tuple[float, ...]
     audit: Audit
     weak_oracle: tuple[WeakOracle, ...]
     lossy_filter: LossyFilter
@@ -276,6 +280,7 @@ def table(tally: Tally, *, bank: str, containment: Containment) -> Table:
         if tally.tasks
         else (),
         all_wrong=sum(weight for (_, band, _), weight in tally.endings.items() if band == 0),
+        pass_at=tuple(_pass_at(tally, draws) for draws in range(1, tally.draws + 1)),
         audit=Audit(
             refused=sum(weight for (_, _, refused), weight in tally.endings.items() if refused),
             all_wrong=sum(weight for (_, band, refused), weight in tally.endings.items() if refused and band == 0),
@@ -324,6 +329,15 @@ def _paired(tally: Tally, name: str, band: int | None = None) -> stats.Paired:
         if band is None or its_band == band:
             counts[wins[gate], wins[other]] += weight
     return stats.mcnemar(b=counts[True, False], c=counts[False, True], n=counts.total())
+
+
+def _pass_at(tally: Tally, draws: int) -> float:
+    """The mean over tasks; a draw that a pool does not have is a wrong one."""
+    right: Counter[int] = Counter()
+    for (_, truth), weight in tally.judged.items():
+        right[truth.count(True)] += weight
+    each = (weight * stats.pass_at_k(n=tally.draws, correct=count, k=draws) for count, weight in right.items())
+    return math.fsum(each) / (tally.tasks or 1)
 
 
 def _weak_oracle(tally: Tally, draws: int) -> WeakOracle:
@@ -423,6 +437,9 @@ def together(tables: Sequence[Table], *, name: str = "all banks") -> Table:
         if filled
         else (),
         all_wrong=sum(each.all_wrong for each in tables),
+        pass_at=tuple(
+            sum(each.tasks * each.pass_at[place] for each in tables) / (tasks or 1) for place in range(first.draws)
+        ),
         audit=Audit(
             refused=sum(each.audit.refused for each in tables),
             all_wrong=sum(each.audit.all_wrong for each in tables),

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import socket
 import struct
 import sys
@@ -157,8 +158,7 @@ class Broker:
             if ended is None and KILL in self._orders():
                 killed = True
             if killed and ended is None:
-                for pid in children(self._zygote):
-                    os.kill(pid, 9)
+                self._kill()
             moved = drain(channel, whole=ended is not None)
             if inspect and moved and not report and ended is None:
                 report = self._inspect()
@@ -171,6 +171,14 @@ class Broker:
             busy = bool(moved) and len(moved) < CHUNK_BYTES
             if time.monotonic() > deadline:
                 die("a candidate is over its deadline")
+
+    def _kill(self) -> None:
+        """End what the zygote has forked; again and again, for it may not have done so yet."""
+        for pid in children(self._zygote):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
 
     def _await(self, others: tuple[int, ...], wait_ms: int) -> tuple[int, int] | None:
         """Wait for something to happen; how the candidate ended, once it has."""

@@ -177,7 +177,9 @@ class Zygote:
                     os.write(descriptors[1], ("set-up failed: %r" % exc).encode())
                     os._exit(1)
                 return run_program() if is_program else run_function()
-            checked(pid, "forking a candidate")
+            if pid < 0:
+                os.write(2, b"forking a candidate: %s\n" % os.strerror(ctypes.get_errno()).encode())
+                os._exit(1)
             for descriptor in descriptors:
                 os.close(descriptor)
             _, status, usage = os.wait4(pid, 0)

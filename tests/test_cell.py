@@ -277,14 +277,14 @@ def without_limit(name: str) -> str:
 
 # What is left out, as a statement about the module `zygote`, and words of the finding.
 LEFT_OUT = {
-    "the user namespace": (without_namespace("user"), "zygote"),
+    "the user namespace": (without_namespace("user"), "forking a candidate"),
     "the pid namespace": (without_namespace("pid"), "its pid namespace is shared"),
     "the mount namespace": (without_namespace("mnt"), "vanished without a word"),
     "the net namespace": (without_namespace("net"), "its net namespace is shared"),
     "the ipc namespace": (without_namespace("ipc"), "its ipc namespace is shared"),
     "the uts namespace": (without_namespace("uts"), "its uts namespace is shared"),
     "the cgroup namespace": (without_namespace("cgroup"), "its cgroup namespace is shared"),
-    "the tmpfs on /tmp": ("del zygote.TMPFS['/tmp']", "/tmp is no bounded tmpfs of its own: another file system"),
+    "the tmpfs on /tmp": ("del zygote.TMPFS['/tmp']", "/tmp is no bounded tmpfs of its own: it cannot be written"),
     "the tmpfs on /dev/shm": ("del zygote.TMPFS['/dev/shm']", "/dev/shm is no bounded tmpfs of its own"),
     "the empty /proc": ("zygote.HIDDEN = tuple(n for n in zygote.HIDDEN if n != 'proc')", "/proc is not empty"),
     "the empty /sys": ("zygote.HIDDEN = tuple(n for n in zygote.HIDDEN if n != 'sys')", "/sys is not empty"),

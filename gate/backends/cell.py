@@ -30,12 +30,12 @@ from anyio import to_thread
 from gate import wire
 from gate.backends import hardening
 from gate.backends.boxes import Box, Boxes, Kind
-from gate.backends.cgroups import Reading
+from gate.backends.cgroups import OpenCounters, Reading
 from gate.backends.container import ContainerSandbox
 from gate.backends.exchange import CHUNK_BYTES, Exchange, Remains, converse, observation, send
 from gate.backends.image import Image
 from gate.errors import SandboxError
-from gate.model import Call, Candidate, Exit, Json, Limits, Observation, digest_json
+from gate.model import MAX_TOTAL_WALL_S, Call, Candidate, Exit, Json, Limits, Observation, digest_json
 
 RECYCLE_AFTER = 2000
 GRACE_S = 0.5  # how long a candidate that has said all may take to be gone
@@ -66,6 +66,7 @@ class Cell:
     """One container with its broker and zygote; `used` counts the candidates that were in it."""
 
     box: Box
+    counters: OpenCounters
     oom_kills: int
     used: int = 0
 
@@ -130,7 +131,7 @@ class CellSandbox:
         """Remove every container that is still there; bounded, also when cancelled."""
         with anyio.CancelScope(shield=True):
             for cell in self._idle:
-                self.boxes.discard(cell.box)
+                self._discard(cell)
             self._idle.clear()
             await self._in_thread(self.boxes.close)
             await self.container.close()
@@ -211,7 +212,7 @@ class CellSandbox:
             Surprise: The cell is not as it should be.
             SandboxError: The engine could not make one.
         """
-        wall_s = limits.total_wall_s(len(calls)) + wire.BACKSTOP_S
+        wall_s = MAX_TOTAL_WALL_S + wire.BACKSTOP_S
         request = wire.encode_cell_run(
             wire.encode_request(candidate.code_bytes, entry_point, calls, limits, wall_s=wall_s),
             program=entry_point is None,
@@ -230,8 +231,9 @@ class CellSandbox:
             splitter=splitter,
         )
         done = False
+        cell.counters.begin()
         try:
-            await converse(cell.box.socket, cell.box.counters, exchange, request, limits, len(calls))
+            await converse(cell.box.socket, cell.counters, exchange, request, limits, len(calls))
             remains, ending = await self._end(cell, exchange, splitter)
             done = True
         finally:
@@ -243,7 +245,7 @@ class CellSandbox:
             "python": cell.box.python,
             "seed": seed,
             "alone": alone,
-            "counters": cell.box.counters.source,
+            "counters": cell.counters.source,
         }
         calls_digest = digest_json([call.as_json() for call in calls])
         return observation(candidate.digest, calls_digest, exchange, remains, where), ending.seen
@@ -268,12 +270,12 @@ class CellSandbox:
             ending = splitter.ending()
         except (EOFError, OSError, ValueError) as exc:
             raise Surprise(f"the cell is gone or confused: {exc}") from exc
-        reading = cell.box.counters.read()
-        if reading.oom_kills is None or reading.oom_kills > cell.oom_kills:
+        oom_kills = cell.counters.read_oom_kills()
+        if oom_kills is None or oom_kills > cell.oom_kills:
             raise Surprise("the kernel killed a process in the cell for memory")
         if exchange.exit is None and exchange.reader.phase is not wire.Phase.ENDED:
             raise Surprise("the candidate's processes vanished without a word")
-        counted = Reading(cpu_s=reading.cpu_s, memory_bytes=ending.memory_bytes, oom_kills=0)
+        counted = Reading(cpu_s=cell.counters.read_cpu_s(), memory_bytes=ending.memory_bytes, oom_kills=0)
         return Remains(reading=counted), ending
 
     @asynccontextmanager
@@ -302,29 +304,39 @@ class CellSandbox:
                 self._idle.remove(cell)
                 if cell.is_fit():
                     return cell
-                self.boxes.discard(cell.box)
+                self._discard(cell)
                 return await self._take(kind)
         while len(self._idle) > 2 * self._concurrency:  # of kinds that nobody asks for any more
-            self.boxes.discard(self._idle.pop(0).box)
+            self._discard(self._idle.pop(0))
         return await self._in_thread(self._open, kind)
 
     def _open(self, kind: Kind) -> Cell:
         box = self.boxes.open(kind)
-        oom_kills = box.counters.read().oom_kills
-        if oom_kills is None:
+        try:
+            counters = OpenCounters(box.counters)
+        except OSError as exc:
+            self.boxes.discard(box)
+            raise SandboxError(f"A cell's counters cannot be opened: {exc}") from exc
+        oom_kills = counters.read_oom_kills()
+        if oom_kills is None or counters.read_cpu_s() is None:
+            counters.close()
             self.boxes.discard(box)
             raise SandboxError(
                 "A cell cannot be used: the counters of its control group cannot be read from here, "
                 "so nothing would hold its CPU time: use --isolation container."
             )
-        return Cell(box=box, oom_kills=oom_kills)
+        return Cell(box=box, counters=counters, oom_kills=oom_kills)
 
     def _give_back(self, cell: Cell, *, fit: bool) -> None:
         cell.used += 1
         if fit:
             self._idle.append(cell)
         else:
-            self.boxes.discard(cell.box)
+            self._discard(cell)
+
+    def _discard(self, cell: Cell) -> None:
+        cell.counters.close()
+        self.boxes.discard(cell.box)
 
     async def _in_thread(self, function: Callable[..., _T], *args: Any) -> _T:
         return await to_thread.run_sync(function, *args, limiter=self._threads)

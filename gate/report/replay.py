@@ -89,8 +89,16 @@ def split_json(of: Split) -> dict[str, Json]:
     }
 
 
-def render_replay(tables: Sequence[Table], *, isolation: str, conditions: Iterable[tuple[str, str]] = ()) -> str:
+def render_replay(
+    tables: Sequence[Table],
+    *,
+    isolation: str,
+    conditions: Iterable[tuple[str, str]] = (),
+) -> str:
     """The report of a replay of one bank or several; several also stand as one.
+
+    Whether failures of our own world are within their budget is for the caller to say
+    first; here they are counted.
 
     Args:
         conditions: More lines of what the numbers depend on, as (name, Markdown).
@@ -127,7 +135,7 @@ def _title(tables: Sequence[Table], draws: int) -> str:
 
 
 def headline(of: Table) -> str:
-    """The one sentence, with what stands against it."""
+    """The one sentence, with what stands against it; or why there is none."""
     if not of.tasks:
         return "**No headline: no task was judged.**\n"
     if of.containment.tasks == 0:
@@ -145,11 +153,11 @@ def headline(of: Table) -> str:
 def _notes(of: Table) -> list[str]:
     """What the counts hold that a reader would not expect."""
     counted = (
-        (of.missing, "draws were missing from the pool; they count as failures."),
-        (of.infra, "tasks have a draw on which our own world failed; it counts as a failure."),
-        (of.unmeasured, "tasks have a draw that was not judged on hidden tests; it counts as a failure."),
+        (of.missing, "draws that the pool does not have"),
+        (of.infra, "tasks with a draw on which our own world failed"),
+        (of.unmeasured, "tasks with a draw that was not judged on hidden tests"),
     )
-    return [f"{number} {text}" for number, text in counted if number]
+    return [f"{text}: {number}; such a draw counts as a failure." for number, text in counted if number]
 
 
 def _ceiling(shown: Sequence[Table]) -> str:
@@ -212,9 +220,9 @@ def _banks(tables: Sequence[Table], shown: Sequence[Table]) -> str:
     filled = [each for each in tables if each.tasks]
     if not filled:
         return ""
-    adjusted = {each.bank: pair.p_holm for each, pair in zip(filled, across(filled, "single"), strict=True)}
+    adjusted = [p_read(pair.p_holm) for pair in across(filled, "single")]
     rows = []
-    for each in (each for each in shown if each.tasks):
+    for each, p_holm in zip([*filled, shown[-1]], [*adjusted, ""], strict=True):
         paired = comparison(each, "single").paired
         rows.append(
             (
@@ -222,8 +230,8 @@ def _banks(tables: Sequence[Table], shown: Sequence[Table]) -> str:
                 f"{each.tasks}",
                 f"{pp(paired.delta_pp)} pp",
                 ci(paired),
-                f"b={paired.b} c={paired.c}, p = {p_text(paired.p_exact)}",
-                p_text(adjusted[each.bank]) if each is not shown[-1] else "",
+                f"b={paired.b} c={paired.c}, p = {p_read(paired.p_exact)}",
+                p_holm,
                 f"{each.rules[GATE][-1].calls_per_task:.2f}",
             )
         )
@@ -301,7 +309,8 @@ def _weak(shown: Sequence[Table]) -> str:
         "let through. With ever more draws the gate is right on a task as often as an accepted draw of that task is; "
         "the mean of that share over all tasks bounds what any number of draws can reach (Stroebl, Kapoor and "
         "Narayanan, Inference scaling fLaws, arXiv:2411.17501, 2024). Here it is estimated task by task from the "
-        "first k draws. A task without an accepted draw counts as wrong in the one column and as right in the other.",
+        "first k draws. A task without an accepted draw counts as wrong in the first of the two columns, as right in "
+        "the second.",
         (
             "Task set",
             "k",
@@ -309,7 +318,7 @@ def _weak(shown: Sequence[Table]) -> str:
             "Share",
             "Delivered and wrong",
             "Limit for any number of draws",
-            "At most",
+            "The same, tasks without an accepted draw right",
         ),
         rows,
     )
@@ -330,7 +339,11 @@ def _lossy(shown: Sequence[Table]) -> str:
 
 def _lossy_reading(of: Table) -> str:
     text = pct(of.lossy_filter.refused, of.lossy_filter.correct)
-    return f"{text} (V ⊆ GT: true by construction, no evidence)" if of.containment.holds else text
+    if not of.containment.holds:
+        return text
+    if of.lossy_filter.refused:
+        return f"{text} (V ⊆ GT: a pass on V that did not repeat)"
+    return f"{text} (V ⊆ GT: true by construction, no evidence)"
 
 
 def _difficulty(shown: Sequence[Table]) -> str:
@@ -340,7 +353,7 @@ def _difficulty(shown: Sequence[Table]) -> str:
             paired = stratum.against_single
             if paired is not None:
                 counts = [f"{stratum.success[name]} / {stratum.tasks}" for name in (GATE, "single", "majority")]
-                figures = (pp(paired.delta_pp), f"b={paired.b} c={paired.c}", p_text(paired.p_exact))
+                figures = (pp(paired.delta_pp), f"b={paired.b} c={paired.c}", p_read(paired.p_exact))
                 rows.append((_name(each), stratum.name, *counts, *figures))
     return _section(
         "By difficulty",
@@ -355,14 +368,15 @@ def _difficulty(shown: Sequence[Table]) -> str:
 def _by_draws(shown: Sequence[Table]) -> str:
     names = list(shown[0].rules)
     rows = [
-        (_name(each), f"{k + 1}", *(_at(each.rules[name][k]) for name in names))
+        (_name(each), f"{k + 1}", *(_at(each.rules[name][k]) for name in names), f"{100 * each.pass_at[k]:.2f} %")
         for each in shown
         for k in range(each.draws)
     ]
     return _section(
         "By number of draws",
-        "Success, with calls per task in brackets.",
-        ("Task set", "k", *(rule_name(name) for name in names)),
+        "Success with the first k draws, and calls per task in brackets; pass@k is how often k draws, taken at random "
+        "from the pool, hold a right one (the unbiased estimator).",
+        ("Task set", "k", *(rule_name(name) for name in names), "pass@k"),
         rows,
     )
 
@@ -440,6 +454,11 @@ def ci(paired: stats.Paired) -> str:
 def p_text(p: float) -> str:
     """`0.0963`; what would read as zero is said to be below the last digit."""
     return f"{p:.4f}" if p >= 0.00005 else "< 0.0001"
+
+
+def p_read(p: float) -> str:
+    """`0.0963 unresolved`: for a table without a column for the reading."""
+    return p_text(p) if stats.is_resolved(p) else f"{p_text(p)} unresolved"
 
 
 def _number(count: int) -> str:
