@@ -68,13 +68,14 @@ class Channel:
         requests: Where requests are read.
         replies: Where replies are written.
         stays: Whether the supervisor stays after the candidate's death, for its counters.
+        received: What has been read already.
     """
 
-    def __init__(self, requests: int, replies: int, *, stays: bool) -> None:
+    def __init__(self, requests: int, replies: int, *, stays: bool, received: bytes = b"") -> None:
         self.requests = requests
         self.replies = replies
         self.stays = stays
-        self._buffer = bytearray()
+        self._buffer = bytearray(received)
 
     def reply(self, record: dict[str, Any]) -> None:
         write_all(self.replies, values.dumps(record).encode("ascii") + b"\n")
@@ -86,7 +87,7 @@ class Channel:
             scanned = len(self._buffer)
             if not select.select([self.requests], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 os._exit(0)
-            chunk = os.read(self.requests, 1 << 20)
+            chunk = os.read(self.requests, PIPE_CHUNK_BYTES)
             if not chunk:
                 os._exit(0)
             self._buffer += chunk
@@ -268,12 +269,17 @@ def answer_calls(channel: Channel, job: Job, path: str) -> None:
         channel.reply({"load": "missing_entry_point", "message": "no callable %s" % job.entry_point})
         return
     channel.reply({"loaded": 1})
+    make_calls(channel, job, function, asked)
+    channel.reply({"end": len(job.calls)})
+
+
+def make_calls(channel: Channel, job: Job, function: Any, asked: int) -> None:
+    """Make the calls in order, and reply to each."""
     for index in range(len(job.calls)):
         call = job.call(index)
         args = [values.decode(arg) for arg in call["args"]]
         kwargs = {name: values.decode(value) for name, value in call["kwargs"].items()}
         channel.reply({"i": index, **make_call(function, args, kwargs, job.max_bytes, asked)})
-    channel.reply({"end": len(job.calls)})
 
 
 def end_a_copy(asked: int) -> None:

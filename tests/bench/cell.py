@@ -48,7 +48,7 @@ from gate.resources import sandbox_dir
 HERE = Path(__file__).resolve().parent
 TESTS = tuple(Test(call=Call(args=pair), expect=Expect(kind="value", values=(sum(pair),))) for pair in PAIRS)
 CALLS = [test.call for test in TESTS]
-LIMITS = Limits(wall_s=10, cpu_s=1)
+LIMITS = Limits(wall_s=1, cpu_s=1)
 SMALL = bool(os.environ.get("SMALL"))
 ROUNDS = 2 if SMALL else 5
 CONCURRENCIES = (4,) if SMALL else (1, 4, 8)
