@@ -11,7 +11,7 @@ import re
 from gate.model import Json
 
 CELL_COMMAND = ["/usr/local/bin/python3", "-P", "-s", "/opt/run/cell_main.py"]
-CELL_MB = 32  # the broker and the zygote, which a candidate does not pay for
+CELL_MB = 8  # what broker and zygote hold beyond a runner that waits; measured
 CELL_PIDS = 3
 COMMAND = ["/usr/local/bin/python3", "-P", "-s", "/opt/run/main.py"]
 USER = "65534:65534"

@@ -73,6 +73,8 @@ def engine_lines(runtime: str | None) -> list[Line]:
         known = wiring.open_engine(runtime)
         lines.append(runtime_line(known, info, runtime))
         lines += anyio.run(_sandbox_lines, known, runtime)
+        if all(line.ok for line in lines):
+            lines.append(anyio.run(_cell_line, known, runtime))
     except GateError as exc:
         lines.append(Line(name="engine", ok=False, found=str(exc)))
     return lines
@@ -150,6 +152,15 @@ async def _sandbox_lines(known: wiring.Engine, runtime: str | None) -> list[Line
         except GateError as exc:
             return [*lines, Line(name="canaries", ok=False, found=str(exc))]
         return [*lines, Line(name="canaries", ok=True, found="the right program passes, the wrong one fails")]
+
+
+async def _cell_line(known: wiring.Engine, runtime: str | None) -> Line:
+    """Whether the second boundary holds here; where it does not, the first is there all the same."""
+    try:
+        async with wiring.open_sandbox(known, runtime=runtime, concurrency=1, isolation="cell"):
+            return Line(name="cell", ok=True, found="holds: many candidates are judged sooner with --isolation cell")
+    except GateError as exc:
+        return Line(name="cell", ok=True, found=str(exc), advice="see \"The cell\" in sandbox/README.md")
 
 
 def counters_line(source: str, exit_: Exit) -> Line:
