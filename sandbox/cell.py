@@ -24,6 +24,8 @@ import struct
 import sys
 import time
 
+import zygote
+
 MYPY = False  # the name that mypy takes for true
 if MYPY:
     from collections.abc import Callable
@@ -34,9 +36,6 @@ RUN, KILL = 1, 2
 PROGRAM, INSPECT = 1, 2
 FRAME = struct.Struct(">BxxxI")  # as the engine's own: which stream, how many bytes
 OVER, REPLIES, PRINTED = 0, 1, 2
-ZYGOTE_REQUEST = struct.Struct("=?I")
-ZYGOTE_ENDED = struct.Struct("=iQ")
-READY = b"ready"
 
 IDLE_S = 900.0
 LINGER_MS = 4  # replies that come within this time go out together
@@ -48,10 +47,13 @@ NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
 def main() -> Callable[[], object]:
     """Never returns in the broker; in a program's process, with what it has to run."""
     control, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = os.fork()
+    try:
+        pid = zygote.fork()
+    except OSError as exc:
+        die("the zygote cannot be made: %s" % exc)
     if pid == 0:
         control.close()
-        return serve_candidates(end)
+        return zygote.begin(end).serve()
     end.close()
     try:
         Broker(control, pid).serve()
@@ -59,24 +61,17 @@ def main() -> Callable[[], object]:
         die("the broker failed: %r" % exc)
 
 
-def serve_candidates(control: socket.socket) -> Callable[[], object]:
-    """The zygote's part; only here are its modules loaded."""
-    import zygote
-
-    return zygote.begin(control).serve()
-
-
 class Broker:
     """Relays for one candidate after the other.
 
     Args:
         control: The zygote's end of all talk.
-        zygote: Its pid.
+        pid: The zygote's pid.
     """
 
-    def __init__(self, control: socket.socket, zygote: int) -> None:
+    def __init__(self, control: socket.socket, pid: int) -> None:
         self._control = control
-        self._zygote = zygote
+        self._zygote = pid
         self._buffer = bytearray()
         self._near = select.poll()
         for descriptor in (0, control.fileno()):
@@ -85,7 +80,7 @@ class Broker:
     def serve(self) -> NoReturn:
         """Say ready, then take requests until stdin ends."""
         said = self._control.recv(CHUNK_BYTES)
-        if said != READY:
+        if said != zygote.READY:
             die("the zygote cannot be made: " + (said.decode("utf-8", "replace") or "it ended"))
         write_all(b'{"ready":1,"python":"%s"}\n' % sys.version.split()[0].encode())
         while True:
@@ -118,13 +113,13 @@ class Broker:
         replies, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         printed, printed_end = os.pipe()
         given = struct.pack("=2i", theirs.fileno(), printed_end)
-        request = ZYGOTE_REQUEST.pack(bool(flags & PROGRAM), cpu_s)
+        request = zygote.REQUEST.pack(bool(flags & PROGRAM), cpu_s)
         self._control.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, given)])
         theirs.close()
         os.close(printed_end)
         self._send(replies, length)
         try:
-            self._relay(replies.fileno(), printed, time.monotonic() + wall_s, inspect=bool(flags & INSPECT))
+            self._relay(replies.fileno(), printed, time.monotonic() + wall_s, flags)
         finally:
             replies.close()
             os.close(printed)
@@ -144,7 +139,7 @@ class Broker:
             except OSError:  # it has died, for memory perhaps: the rest of its request is nobody's
                 lives = False
 
-    def _relay(self, replies: int, printed: int, deadline: float, *, inspect: bool) -> None:
+    def _relay(self, replies: int, printed: int, deadline: float, flags: int) -> None:
         """What the candidate says, until its pid namespace has ended."""
         channel = {replies: REPLIES, printed: PRINTED}
         for descriptor in channel:
@@ -160,10 +155,13 @@ class Broker:
             if killed and ended is None:
                 self._kill()
             moved = drain(channel, whole=ended is not None)
-            if inspect and moved and not report and ended is None:
+            if flags & INSPECT and moved and not report and ended is None:
                 report = self._inspect()
             if ended is not None:
                 status, memory_bytes = ended
+                if not flags & PROGRAM:  # a program's process 1 has reported each death itself
+                    died = b'{"died":%d}\n' % os.waitstatus_to_exitcode(status)
+                    moved += FRAME.pack(REPLIES, len(died)) + died
                 said = json.dumps({"status": status, "memory_bytes": memory_bytes, **report}).encode()
                 write_all(moved + FRAME.pack(OVER, len(said)) + said)
                 return
@@ -192,10 +190,10 @@ class Broker:
             self._read_stdin()
         if self._control.fileno() not in events:
             return None
-        message = self._control.recv(ZYGOTE_ENDED.size)
-        if len(message) != ZYGOTE_ENDED.size:
+        message = self._control.recv(zygote.ENDED.size)
+        if len(message) != zygote.ENDED.size:
             die("the zygote ended")
-        return ZYGOTE_ENDED.unpack(message)
+        return zygote.ENDED.unpack(message)
 
     def _orders(self) -> list[int]:
         """Headers that came while a candidate runs: nothing but the order to kill it has a place there."""
@@ -208,7 +206,7 @@ class Broker:
 
     def _inspect(self) -> dict[str, object]:
         """What the candidate's processes are held to, seen from outside their namespaces; nothing if they have gone."""
-        processes = [pid for first in children(self._zygote) for pid in (first, *children(first))]
+        processes = children(self._zygote)
         try:
             return {"seen": [describe(pid, (os.getpid(), self._zygote)) for pid in processes]}
         except FileNotFoundError:
@@ -257,7 +255,12 @@ def describe(pid: int, ours: tuple[int, int]) -> dict[str, object]:
         lines = dict(line.rstrip("\n").partition(":")[::2] for line in file)
     status = {name: lines.get(name, "").strip() for name in ("CapPrm", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")}
     with open("/proc/%d/oom_score_adj" % pid) as file:
-        return {"apart": apart, "status": status, "oom_score_adj": int(file.read())}
+        return {
+            "is_init": lines.get("NSpid", "").split()[-1:] == ["1"],
+            "apart": apart,
+            "status": status,
+            "oom_score_adj": int(file.read()),
+        }
 
 
 def link(pid: int, name: str) -> str:

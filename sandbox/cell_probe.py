@@ -73,8 +73,8 @@ def identity() -> list[str]:
 
 
 def processes() -> list[str]:
-    """In a pid namespace of its own the parent is process 1, and nobody else is there to be seen."""
-    if os.getppid() != 1:
+    """In a pid namespace of its own the parent is outside, and nobody but process 1 is there to be seen."""
+    if os.getppid() != 0:
         return ["is in another's pid namespace"]
     others = [pid for pid in range(2, 1000) if pid != os.getpid() and is_there(pid)]
     return ["processes %s can be seen" % others] if others else []

@@ -1,16 +1,18 @@
 """Forks candidates, each into namespaces of its own. Standard library and the runner alone.
 
 Theory of operation. The zygote is a warm interpreter in a container that only it and the
-broker (cell.py) live in. Once, at its start, it moves into a user and a mount namespace of its
-own and makes a root there that holds the read-only image, five harmless devices, and nothing
+broker (cell.py) live in. It starts as a fork of the broker in a user, a pid and a mount
+namespace of its own, and makes a root there that holds the read-only image, five harmless devices, and nothing
 else: no /proc, no /sys. Then it waits. For each candidate the broker sends it two descriptors
 and a few numbers; it forks, waits, and says how that ended. It never reads a byte of any
 candidate, so a fork of it has nothing of those before.
 
-The fork is process 1 of new user, pid, mount, net, ipc, uts and cgroup namespaces. It gives
+For a function task the fork has new user, mount, net, ipc, uts and cgroup namespaces, and a
+new pid namespace whose process 1 was made before it and does nothing but sleep. It gives
 itself three empty tmpfs, drops every capability, takes on the candidates' own system call
-filter, and forks again: the second one is the candidate's, as in a container (see runner.py).
-Process 1 only waits for it; when it ends, the kernel kills whatever is left in there.
+filter, and answers. For a program the fork is process 1 of all of them, does the same, and
+forks a process for each input, as in a container (see runner.py). When the fork ends, so does
+its process 1, and the kernel kills whatever is left in there.
 """
 
 from __future__ import annotations
@@ -76,6 +78,9 @@ PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
 CAPABILITY_VERSION_3 = 0x20080522
+CAP_SYS_ADMIN = 21
+CLONE_VM = 0x100
+STACK_BYTES = 1 << 16
 
 REQUEST = struct.Struct("=?I")  # program, CPU seconds as a backstop
 ENDED = struct.Struct("=iQ")  # wait status, the most memory of one process, in bytes
@@ -85,6 +90,8 @@ READY = b"ready"
 _libc = ctypes.CDLL(None, use_errno=True)
 _caps_header = ctypes.create_string_buffer(struct.pack("=Ii", CAPABILITY_VERSION_3, 0))
 _no_caps = ctypes.create_string_buffer(struct.pack("=6I", *[0] * 6))
+# In the zygote's own user namespace, and only there: a pid namespace takes it.
+_admin = ctypes.create_string_buffer(struct.pack("=6I", 1 << CAP_SYS_ADMIN, 1 << CAP_SYS_ADMIN, 0, 0, 0, 0))
 
 
 class _Filter(ctypes.Structure):
@@ -123,6 +130,8 @@ class Zygote:
         self._control = control
         self._uid, self._gid = os.getuid(), os.getgid()
         self._flags = sum(NAMESPACES.values()) | signal.SIGCHLD
+        room = ctypes.create_string_buffer(STACK_BYTES)
+        self._room, self._stack = room, ctypes.c_void_p((ctypes.addressof(room) + STACK_BYTES) & ~15)  # it grows down
         self._clone = SYS_CLONE[os.uname().machine]
         steps = callfilter.program()
         self._filter = _Filter(len(steps) // 8, steps)
@@ -149,13 +158,17 @@ class Zygote:
         # Its own memory is small: when memory runs out, a candidate is the better victim.
         runner.go_first()
         self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
-        checked(_libc.unshare(NAMESPACES["user"] | NAMESPACES["mnt"]), "making a user namespace")
+        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        self._faults, self._fault = os.pipe()
+        os.set_blocking(self._faults, False)
         self._write_proc("setgroups", b"deny")
         self._map_ids()
         make_root()
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
         checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "giving up new privileges")
-        drop_capabilities(self._capabilities)
+        drop_capabilities(self._capabilities, _admin)
+        # No handler is left: a signal that a candidate sends to its process 1, which shares this memory, is ignored.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         gc.collect()
         gc.freeze()
 
@@ -176,32 +189,72 @@ class Zygote:
             if not message:
                 os._exit(0)
             is_program, cpu_s = REQUEST.unpack(message)
-            pid = _libc.syscall(self._clone, self._flags, 0, 0, 0, 0)
+            init = 0 if is_program else self._make_init()
+            pid = self._fork_all() if is_program else os.fork()
             if pid == 0:
                 try:
-                    self.enter(descriptors[0], descriptors[1], cpu_s)
+                    if not is_program:
+                        shared = NAMESPACES["pid"] | signal.SIGCHLD
+                        checked(_libc.unshare(self._flags & ~shared), "making namespaces")
+                    self._enter(descriptors[0], descriptors[1], cpu_s)
                 except BaseException as exc:
-                    os.write(descriptors[1], ("set-up failed: %r" % exc).encode())
+                    os.write(self._fault, ("making a candidate's world: %s" % exc).encode())
                     os._exit(1)
-                return run_program() if is_program else run_function()
-            if pid < 0:
-                os.write(2, b"forking a candidate: %s\n" % os.strerror(ctypes.get_errno()).encode())
-                os._exit(1)
+                return run_program() if is_program else answer_calls()
             for descriptor in descriptors:
                 os.close(descriptor)
             _, status, usage = os.wait4(pid, 0)
+            if init:
+                self._end_init(init)
+            self._complain()
             self._control.send(ENDED.pack(status, usage.ru_maxrss * 1024))
 
-    def enter(self, requests: int, printed: int, cpu_s: int) -> None:
-        """Become process 1 of a candidate's own world."""
+    def _fork_all(self) -> int:
+        """A fork that is process 1 of new namespaces of every kind; 0 in the fork."""
+        return checked(_libc.syscall(self._clone, self._flags, 0, 0, 0, 0), "forking a program's process 1")
+
+    def _make_init(self) -> int:
+        """Process 1 of a new pid namespace, in which the next fork will be process 2.
+
+        It runs one function of libc, which sleeps, so it needs no memory of its own and takes
+        this process's; that makes it cheap. What it could be told by signal from inside is
+        ignored, as it is for every process 1 without handlers: see `prepare`. It does not
+        bury its children, so their ends are ignored, too.
+        """
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # inherited
+        flags = CLONE_VM | signal.SIGCHLD | (self._flags & NAMESPACES["pid"])
+        pid = checked(_libc.clone(_libc.pause, self._stack, flags, None), "making a pid namespace")
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        descriptor = os.pidfd_open(pid)
+        checked(_libc.setns(descriptor, NAMESPACES["pid"]), "entering a pid namespace")
+        os.close(descriptor)
+        return pid
+
+    def _end_init(self, pid: int) -> None:
+        """End a pid namespace: the kernel kills all that is in it, and it is over when process 1 is."""
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        checked(_libc.setns(self._own_pids, NAMESPACES["pid"]), "leaving a pid namespace")
+
+    def _complain(self) -> None:
+        """End with what went wrong in a candidate's set-up, if anything did: it is not the candidate's."""
+        try:
+            said = os.read(self._faults, 4096)
+        except BlockingIOError:
+            return
+        os.write(2, said + b"\n")
+        os._exit(1)
+
+    def _enter(self, requests: int, printed: int, cpu_s: int) -> None:
+        """Make the new namespaces a candidate's own world, and shut oneself in."""
         os.setsid()
         self._map_ids()
         mount_tmpfs(self._tmpfs)
         os.chdir("/tmp")
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-        settle_descriptors(requests, printed)
-        drop_capabilities(self._capabilities)
+        drop_capabilities(self._capabilities, _no_caps)
         take_on(self._filter)
+        settle_descriptors(requests, printed)
 
 
 def warm() -> None:
@@ -270,11 +323,11 @@ def settle_descriptors(requests: int, printed: int) -> None:
     os.closerange(REPLIES + 1, 256)
 
 
-def drop_capabilities(every: range) -> None:
-    """None is left, and none can come back."""
+def drop_capabilities(every: range, left: ctypes.Array[ctypes.c_char]) -> None:
+    """Only those of a set are left, and no others can come back."""
     for capability in every:
         _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-    checked(_libc.capset(_caps_header, _no_caps), "dropping capabilities")
+    checked(_libc.capset(_caps_header, left), "dropping capabilities")
 
 
 def take_on(rules: _Filter) -> None:
@@ -282,22 +335,15 @@ def take_on(rules: _Filter) -> None:
     checked(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(rules), 0, 0), "taking on the filter")
 
 
-def run_function() -> NoReturn:
-    """One process that answers all calls, and process 1, which waits for its death and reports it."""
-    pid = os.fork()
-    if pid == 0:
-        channel = runner.Channel(REQUESTS, REPLIES, stays=False)
-        job = runner.Job(channel)
-        path = runner.write_source(job.code)
-        start_afresh()
-        runner.become_candidate(channel)
-        runner.answer_calls(channel, job, path)
-        runner.flush_streams()
-        os._exit(0)
-    ended = status = 0
-    while ended != pid:
-        ended, status = os.wait()
-    os.write(REPLIES, b'{"died":%d}\n' % os.waitstatus_to_exitcode(status))
+def answer_calls() -> NoReturn:
+    """The candidate of a function task, in the one process that answers all calls."""
+    channel = runner.Channel(REQUESTS, REPLIES, stays=False)
+    job = runner.Job(channel)
+    path = runner.write_source(job.code)
+    start_afresh()
+    runner.become_candidate(channel)
+    runner.answer_calls(channel, job, path)
+    runner.flush_streams()
     os._exit(0)
 
 
@@ -314,6 +360,16 @@ def start_afresh() -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()
+
+
+def fork() -> int:
+    """A fork in namespaces of its own, which the zygote needs to make those of candidates; 0 in the fork.
+
+    Raises:
+        OSError: They are not permitted.
+    """
+    flags = NAMESPACES["user"] | NAMESPACES["pid"] | NAMESPACES["mnt"] | signal.SIGCHLD
+    return checked(_libc.syscall(SYS_CLONE[os.uname().machine], flags, 0, 0, 0, 0), "making a user namespace")
 
 
 def begin(control: socket.socket) -> Zygote:

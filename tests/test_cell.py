@@ -277,9 +277,9 @@ def without_limit(name: str) -> str:
 
 # What is left out, as a statement about the module `zygote`, and words of the finding.
 LEFT_OUT = {
-    "the user namespace": (without_namespace("user"), "forking a candidate"),
+    "the user namespace": (without_namespace("user"), "making a candidate's world"),
     "the pid namespace": (without_namespace("pid"), "its pid namespace is shared"),
-    "the mount namespace": (without_namespace("mnt"), "vanished without a word"),
+    "the mount namespace": (without_namespace("mnt"), "making a candidate's world"),
     "the net namespace": (without_namespace("net"), "its net namespace is shared"),
     "the ipc namespace": (without_namespace("ipc"), "its ipc namespace is shared"),
     "the uts namespace": (without_namespace("uts"), "its uts namespace is shared"),
@@ -289,7 +289,7 @@ LEFT_OUT = {
     "the empty /proc": ("zygote.HIDDEN = tuple(n for n in zygote.HIDDEN if n != 'proc')", "/proc is not empty"),
     "the empty /sys": ("zygote.HIDDEN = tuple(n for n in zygote.HIDDEN if n != 'sys')", "/sys is not empty"),
     "the read-only root": ("zygote.MS_RDONLY = 0", "/ can be written"),
-    "dropping capabilities": ("zygote.drop_capabilities = lambda every: None", "CapEff is"),
+    "dropping capabilities": ("zygote.drop_capabilities = lambda every, left: None", "CapEff is"),
     "the filter": ("zygote.take_on = lambda rules: None", "the system call filter permits"),
     "the CPU limit": (without_limit("RLIMIT_CPU"), "the limit on CPU time is none"),
     "the address space limit": (
@@ -344,21 +344,23 @@ async def test_an_engine_that_permits_no_namespaces_is_refused_with_the_reason(
     """Under a container's own filter there is no cell, and the error says what was not permitted."""
     async with open_cells(engine, image, concurrency=1) as sandbox:
         sandbox.boxes._seccomp = (sandbox_dir() / "seccomp.json").read_text(encoding="utf-8")
-        with pytest.raises(SandboxError, match=r"making a user namespace.*EPERM"):
+        with pytest.raises(SandboxError, match=r"making a user namespace.*not permitted"):
             await sandbox.find_weaknesses()
 
 
 def test_what_is_seen_from_outside_is_held_against_all_of_it() -> None:
     """Each thing that a process is not held to is named."""
     good = {
+        "is_init": False,
         "apart": list(boundary.NAMESPACES),
         "status": dict(boundary.HELD),
         "oom_score_adj": boundary.FIRST_TO_GO,
     }
-    assert weaknesses([good, good]) == []
-    assert weaknesses([good]) == ["a candidate has 1 processes, not 2"]
+    init = {**good, "is_init": True, "apart": ["pid"]}
+    assert weaknesses([init, good]) == weaknesses([good]) == []
+    assert weaknesses([init]) == ["a candidate's process is not where it was looked for"]
     shared = {**good, "apart": ["user"], "status": {**boundary.HELD, "CapEff": "ff"}, "oom_score_adj": 0}
-    assert len(weaknesses([good, shared])) == len(boundary.NAMESPACES) - 1 + 2
+    assert len(weaknesses([init, shared])) == len(boundary.NAMESPACES) - 1 + 2
 
 
 @pytest.fixture(scope="module")

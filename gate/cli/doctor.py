@@ -160,7 +160,7 @@ async def _cell_line(known: wiring.Engine, runtime: str | None) -> Line:
         async with wiring.open_sandbox(known, runtime=runtime, concurrency=1, isolation="cell"):
             return Line(name="cell", ok=True, found="holds: many candidates are judged sooner with --isolation cell")
     except GateError as exc:
-        return Line(name="cell", ok=True, found=str(exc), advice="see \"The cell\" in sandbox/README.md")
+        return Line(name="cell", ok=True, found=str(exc), advice='see "The cell" in sandbox/README.md')
 
 
 def counters_line(source: str, exit_: Exit) -> Line:
