@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import ModuleType
 
@@ -39,10 +39,11 @@ AT_ONCE = 4
 PROBE = (sandbox_dir() / "cell_probe.py").read_text(encoding="utf-8")
 HOG = "def add(a, b):\n    kept = []\n    while True: kept.append(bytearray(1 << 22))\n"
 LOOP = "def add(a, b):\n    while True: pass\n"
-# They look into /proc, or ask there; `cell_probe.py` asks the same by system call. `SOCKETS` make one to themselves.
+# They read /proc, or what is a link into it; `cell_probe.py` asks the same by system call.
 READ_PROC = {
     *("filesystem-read-only", "identity-and-caps", "no-network", "no-secrets-no-host-paths", "no-way-up"),
     *("other-processes-are-closed", "own-process-is-open", "limits-in-force", "no-kernel-doors", "nothing-of-others"),
+    *("reads-dev-stdin", "reopens-stdout"),
 }
 
 
@@ -365,11 +366,13 @@ def test_what_is_seen_from_outside_is_held_against_all_of_it() -> None:
 
 @pytest.fixture(scope="module")
 def broker() -> ModuleType:
-    sys.path.insert(0, str(sandbox_dir()))
+    """The module as it is in the image, where gate/values.py lies beside it."""
+    folders = [str(sandbox_dir()), str(Path(wire.__file__).parent)]
+    sys.path[:0] = folders
     try:
         import cell as module
     finally:
-        sys.path.pop(0)
+        del sys.path[: len(folders)]
     return module
 
 
@@ -428,11 +431,6 @@ def test_a_killed_gate_leaves_nothing_running(engine: docker.APIClient, tmp_path
         engine.remove_container(found["Id"], force=True)
 
 
-def as_boundary(engine: docker.APIClient, image: Image) -> AbstractAsyncContextManager[CellSandbox]:
-    """For tests that hold every boundary against the same data."""
-    return open_cells(engine, image)
-
-
 async def test_a_surprise_is_never_a_verdict(fresh: CellSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that are no frames make a surprise: the candidate is judged in a container, the cell is gone."""
     start = (
@@ -448,3 +446,55 @@ async def test_a_surprise_is_never_a_verdict(fresh: CellSandbox, monkeypatch: py
     assert rules.grade(ADD[:1], seen).outcome is Outcome.PASS
     assert seen.where["isolation"] == "container"
     assert fresh.idle == ()
+
+
+@pytest.mark.soak
+async def test_loops_among_others_change_no_verdict(engine: docker.APIClient, image: Image) -> None:
+    """One in ten is an endless loop, sixteen at a time: each loop is a timeout by CPU time, all others pass."""
+    async with open_cells(engine, image, concurrency=16) as sandbox:
+        left = iter(range(320))
+        found: dict[int, tuple[str | None, bool]] = {}
+
+        async def work() -> None:
+            for index in left:
+                seen = await observe(sandbox, LOOP if index % 10 == 9 else RIGHT, cpu_s=1, wall_s=30)
+                found[index] = (rules.grade(ADD[:1], seen).reason, was_in_cell(seen))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(16):
+                group.start_soon(work)
+    assert found == {index: ("timeout" if index % 10 == 9 else None, True) for index in range(320)}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+async def test_memory_does_not_grow_with_the_candidates(cells: CellSandbox) -> None:
+    """From candidate 1,000 to candidate 100,000 the driver grows by less than 20 MB."""
+    left = iter(range(100_000))
+    rss_bytes: dict[int, int] = {}
+
+    async def work() -> None:
+        for index in left:
+            assert (await observe(cells, RIGHT)).exit is Exit.OK
+            if index in (1_000, 99_999):
+                rss_bytes[index] = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    async with anyio.create_task_group() as group:
+        for _ in range(AT_ONCE):
+            group.start_soon(work)
+    assert rss_bytes[99_999] - rss_bytes[1_000] < 20 << 20
+
+
+@pytest.mark.soak
+async def test_a_driver_short_of_descriptors_blames_nobody(engine: docker.APIClient, image: Image) -> None:
+    """Where no more descriptors are to be had no cell can be made: that is ours, and passes with the shortage."""
+    async with open_cells(engine, image, concurrency=1) as sandbox:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        used = len(os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+        try:
+            with pytest.raises(SandboxError):
+                await observe(sandbox, RIGHT)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert was_in_cell(await observe(sandbox, RIGHT))

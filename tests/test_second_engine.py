@@ -187,6 +187,39 @@ def test_an_engine_killed_and_started_again_under_a_run(
     assert left(second) == []
 
 
+@pytest.fixture(scope="module")
+def undisturbed_cells(engine: docker.APIClient, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A longer run in cells as it comes out on the engine at hand, for cells are quick."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = subprocess.run([GATE, "run", *in_cells(out), "-q", "-j", "2"], capture_output=True, text=True, timeout=250)
+    assert done.returncode in (0, 1), done.stderr
+    return out
+
+
+def in_cells(out: Path) -> list[str]:
+    bank = ["humaneval", "--source", SOURCE, "--limit", str(4 * TASKS), "--infra-budget", "100%"]
+    return [*bank, "--isolation", "cell", "--out", str(out)]
+
+
+@pytest.mark.timeout(900)
+def test_an_engine_killed_and_started_again_under_cells(
+    plain: SecondEngine, undisturbed_cells: Path, tmp_path: Path
+) -> None:
+    """Cells go with their engine: no verdict is another, and resumed all is as undisturbed."""
+    out = tmp_path / "run"
+    running = gate(plain, out, *in_cells(out), jobs=2)
+    wait_for(out, "verdict", 12)
+    plain.kill()
+    plain.start()
+    plain.wait()
+    code, err = end(running)
+    assert code in (0, 1, 3), err
+    assert is_within(verdicts(out), verdicts(undisturbed_cells))
+    assert is_within(settled(decisions(out)), decisions(undisturbed_cells))
+    resume(plain, out, undisturbed_cells)
+    assert left(plain) == []
+
+
 async def seen_while(engine: SecondEngine, monkeypatch: pytest.MonkeyPatch, image: Image, act: Any) -> Observation:
     """A candidate of three seconds, and what is done to its engine after one."""
     monkeypatch.setenv("DOCKER_HOST", engine.address)

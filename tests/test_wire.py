@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gate import values
+from gate import values, wire
 from gate.model import Call, Expect, Limits, LoadFailure, Reply, Test
 from gate.wire import (
     LOAD_KINDS,
@@ -559,3 +559,59 @@ def test_lone_surrogates_survive_the_wire() -> None:
     data = encode_request(b"", "f", [Call(args=("\ud800",), kwargs={"\udfff": "\u2028"})], Limits(), wall_s=1.0)
     assert data.isascii()
     assert values.loads(data.split(b"\n")[1]) == {"args": ["\ud800"], "kwargs": {"\udfff": "\u2028"}}
+
+
+def framed(stream: int, payload: bytes) -> bytes:
+    return bytes([stream, 0, 0, 0]) + len(payload).to_bytes(4, "big") + payload
+
+
+OVER = b'{"status": 256, "memory_bytes": 4096}'
+
+
+@given(st.lists(st.tuples(st.sampled_from((1, 2)), st.binary(max_size=20)), max_size=6), st.data())
+def test_a_cells_frames_come_apart_however_they_are_cut(parts: list[tuple[int, bytes]], data: st.DataObject) -> None:
+    """What a candidate said and printed is handed on, in order, and its end is known, whatever the chunks are."""
+    inner = b"".join(framed(stream, payload) for stream, payload in parts) + framed(0, OVER)
+    cut = data.draw(st.integers(0, len(inner)))
+    outer = framed(1, inner[:cut]) + framed(1, inner[cut:])
+    splitter = wire.CellSplitter(wire.StreamSplitter())
+    pieces: list[tuple[int, bytes]] = []
+    at = 0
+    while at < len(outer):
+        assert not splitter.is_over
+        size = data.draw(st.integers(1, 40))
+        pieces += splitter.feed(outer[at : at + size])
+        at += size
+    for stream in (1, 2):
+        wanted = b"".join(payload for each, payload in parts if each == stream)
+        assert b"".join(payload for each, payload in pieces if each == stream) == wanted
+    assert splitter.is_over
+    assert splitter.ending() == wire.CellEnding(status=256, memory_bytes=4096)
+
+
+def test_a_cell_that_complains_is_no_candidate() -> None:
+    """What comes on the container's stderr, or after the end, is an error with its text."""
+    with pytest.raises(ValueError, match="the cell says: the zygote ended"):
+        wire.CellSplitter(wire.StreamSplitter()).feed(framed(2, b"the zygote ended\n"))
+    splitter = wire.CellSplitter(wire.StreamSplitter())
+    splitter.feed(framed(1, framed(0, OVER)))
+    with pytest.raises(ValueError, match="after the candidate's end"):
+        splitter.feed(framed(1, framed(1, b"more")))
+
+
+@pytest.mark.parametrize("said", [b"{}", b"[]", b"{", b'{"status": "0", "memory_bytes": 1}'])
+def test_an_end_that_is_not_said_as_documented_is_an_error(said: bytes) -> None:
+    """The broker's last word has one form."""
+    splitter = wire.CellSplitter(wire.StreamSplitter())
+    splitter.feed(framed(1, framed(0, said)))
+    with pytest.raises(ValueError):
+        splitter.ending()
+    with pytest.raises(ValueError):
+        wire.CellSplitter(wire.StreamSplitter()).ending()
+
+
+def test_what_was_seen_from_outside_comes_with_the_end() -> None:
+    """A look from outside that was asked for stands in the last word."""
+    splitter = wire.CellSplitter(wire.StreamSplitter())
+    splitter.feed(framed(1, framed(0, b'{"status": 0, "memory_bytes": 1, "seen": [{"apart": []}]}')))
+    assert splitter.ending().seen == ({"apart": []},)
