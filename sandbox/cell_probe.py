@@ -20,6 +20,11 @@ MAX_FILE_BYTES = 32 << 20
 MAX_ADDRESS_SPACE_BYTES = 1 << 36
 MAX_CPU_S = 1200
 
+ENVIRONMENT = {
+    *("PATH", "HOME", "HOSTNAME", "TMPDIR", "TZ", "LANG", "PYTHONUTF8", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE"),
+    *("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "LC_CTYPE"),
+}
+
 EPERM = 1
 PR_CAPBSET_READ, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS = 23, 21, 39
 CLONE_NEWUSER, SIGCHLD = 0x10000000, 17
@@ -54,7 +59,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def probe(memory_bytes: int) -> list[str]:
     """Everything that is wrong, one short line each; an empty list is what is wanted."""
-    return identity() + processes() + system_calls() + what_works() + files() + devices() + limits()
+    return identity() + secrets() + processes() + system_calls() + what_works() + files() + devices() + limits()
 
 
 def identity() -> list[str]:
@@ -69,6 +74,14 @@ def identity() -> list[str]:
         found.append("could gain capabilities")
     if libc.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1:
         found.append("may gain privileges")
+    return found
+
+
+def secrets() -> list[str]:
+    """Nothing of the host's environment, nor of its paths where the program is."""
+    found = ["the environment has %s" % name for name in sorted(set(os.environ) - ENVIRONMENT)]
+    if os.getcwd() != "/tmp" or os.uname().nodename != "box":
+        found.append("is in %s on %s" % (os.getcwd(), os.uname().nodename))
     return found
 
 
