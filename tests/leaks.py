@@ -124,13 +124,13 @@ def answer_calls(server):
 
 def heard(family, address):
     import socket
-    with socket.socket(family) as client:
-        client.settimeout(1)
-        try:
+    try:
+        with socket.socket(family) as client:
+            client.settimeout(1)
             client.connect(address)
             return client.recv(100) == MARK.encode()
-        except OSError:
-            return False
+    except OSError:
+        return False
 
 def processes(name):
     """What a file of every process in sight says."""

@@ -39,7 +39,7 @@ AT_ONCE = 4
 PROBE = (sandbox_dir() / "cell_probe.py").read_text(encoding="utf-8")
 HOG = "def add(a, b):\n    kept = []\n    while True: kept.append(bytearray(1 << 22))\n"
 LOOP = "def add(a, b):\n    while True: pass\n"
-# What differs from a container: these read /proc, /sys, or what is a link into them. `cell_probe.py` asks by system call.
+# What differs from a container: these read /proc or /sys, or follow a link there. `cell_probe.py` asks by system call.
 READ_PROC = {
     *("filesystem-read-only", "identity-and-caps", "limits-in-force", "no-network", "no-secrets-no-host-paths"),
     *("own-process-is-open", "reads-dev-stdin", "reopens-stdout"),
@@ -142,7 +142,7 @@ async def test_a_forged_reply_gains_nothing(cells: CellSandbox, record: str) -> 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_every_case_of_the_corpus_gets_a_right_answer(cells: CellSandbox) -> None:
-    """The corpus gets the verdicts that it gets in containers, but for what reads /proc: no more and no less than that."""
+    """The corpus gets the verdicts that it gets in containers, but for what reads /proc: exactly that."""
     cases = corpus.read_cases()
     assert set(wrong(cases, await answers(cases, gate_judge(cells), at_once=AT_ONCE))) == READ_PROC
 
