@@ -128,7 +128,7 @@ def _unmeasured(task: Task, detail: str) -> Verdict:
 
 def _conclude(task: Task, part: str, looks: Sequence[Observation]) -> Verdict | str:
     suite = task.suite
-    tests, repeat = (suite.hidden, False) if part == "hidden" else (suite.tests, True)
+    tests, _, repeat = rules.part_of(suite, part)
     for number, look in enumerate(looks):
         step = rules.next_step(tests, suite.limits, looks[:number], repeat=repeat)
         if isinstance(step, Verdict):
