@@ -6,7 +6,7 @@ the others are what it is held against. To add one, write the function and name 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from gate.model import Outcome
@@ -100,3 +100,46 @@ RULES: dict[str, Rule] = {
 def succeeds(row: Row, choice: Choice) -> bool:
     """Whether a choice is right by the hidden tests; a refusal never is."""
     return choice.index is not None and row.cells[choice.index].is_correct
+
+
+def same_visible(row: Row) -> tuple[str | None, ...]:
+    """The visible outcomes, in draw order."""
+    return tuple([None if cell.visible is None else cell.visible.outcome.value for cell in row.cells])
+
+
+def same_hidden(row: Row) -> Hashable:
+    """Which draws are right."""
+    return tuple([cell.is_correct for cell in row.cells])
+
+
+def same_length(row: Row) -> Hashable:
+    """How many draws there are."""
+    return len(row.cells)
+
+
+def same_votes(row: Row) -> Hashable:
+    """Who votes like whom, by behaviour."""
+    return _clusters([cell.behaviour for cell in row.cells])
+
+
+def same_text_votes(row: Row) -> Hashable:
+    """Who votes like whom, by text."""
+    return _clusters([None if cell.behaviour is None else cell.text for cell in row.cells])
+
+
+def _clusters(votes: Sequence[str | None]) -> Hashable:
+    """Each vote by the number of its cluster, in order of appearance."""
+    numbers: dict[str, int] = {}
+    return tuple([None if vote is None else numbers.setdefault(vote, len(numbers)) for vote in votes])
+
+
+# All that a rule looks at: two rows alike in it get the same choice, so that a pool of a
+# million draws asks each rule a few hundred times. A rule that is not here is asked each time.
+SEES: dict[str, Callable[[Row], Hashable]] = {
+    "first_pass": same_visible,
+    "single": same_length,
+    "majority": same_votes,
+    "majority_text": same_text_votes,
+    "ship_always": same_visible,
+    "oracle": same_hidden,
+}
