@@ -145,6 +145,63 @@ def run_command(
     raise typer.Exit(verb.run(options))
 
 
+@app.command("replay", epilog="Example: gate replay samples.jsonl --bank humaneval --out runs/replayed")
+def replay_command(
+    pools: Annotated[
+        list[Path],
+        typer.Argument(metavar="POOL…", help="Samples files, folders or runs with --full-pool; several are one pool."),
+    ],
+    bank: Annotated[str, typer.Option("--bank", help="A file, a folder or a bundled bank's name.")],
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            "--draws", min=1, max=1000, help="Draws a task; default 5; more is research, not the gate's rule."
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="M:R", help="A rule of your own, my.module:rule, beside the others.")
+    ] = None,
+    isolation: Annotated[Isolation | None, typer.Option("--isolation", help="Where candidates run.")] = None,
+    runtime: Runtime = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Its directory; the same again goes on there; default: in runs/.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many tasks only.")] = None,
+    task: Annotated[list[str] | None, typer.Option("--task", help="This task only; repeatable.")] = None,
+    jobs: Jobs = None,
+    infra_budget: Annotated[
+        str | None, typer.Option("--infra-budget", help="Share of tasks that our own world may fail; default 1%.")
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every task.")] = False,
+    json: Json = False,
+) -> None:
+    """Judge saved pools offline and recompute every rule over them; no model is asked."""
+    from gate.cli import replay as verb
+    from gate.cli.run import parse_share
+
+    bound = verb.ReplayBound(
+        draws=draws,
+        isolation=None if isolation is None else isolation.value,
+        runtime=runtime,
+        limit=limit,
+        tasks=None if not task else tuple(task),
+        infra_budget=None if infra_budget is None else parse_share(infra_budget),
+    )
+    options = verb.ReplayOptions(
+        pools=tuple(pools),
+        bank=bank,
+        bound=bound,
+        rule=rule,
+        out=out,
+        jobs=jobs,
+        quiet=quiet,
+        verbose=verbose,
+        json=json,
+    )
+    raise typer.Exit(verb.replay(options))
+
+
 @app.command("show", epilog="Example: gate show runs/first HumanEval/0")
 def show_command(
     run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 
@@ -273,7 +274,7 @@ async def _run_all(
     jobs = options.jobs or wiring.default_jobs()
     with anyio.CancelScope() as scope:
         async with AsyncExitStack() as stack, anyio.create_task_group() as watch:
-            watch.start_soon(_stop_on_signal, scope)
+            watch.start_soon(stop_on_signal, scope)
             stack.push_async_callback(wiring.close_source, source)
             with printing.progress(left, quiet=options.quiet, verbose=options.verbose) as shown:
                 async with wiring.open_sandbox(
@@ -301,7 +302,7 @@ def is_left(task: Task, history: History) -> bool:
     return not known.is_decided or (delivered and bool(task.suite.hidden) and not known.measured)
 
 
-async def _stop_on_signal(scope: anyio.CancelScope) -> None:
+async def stop_on_signal(scope: anyio.CancelScope) -> None:
     """Ctrl-C and SIGTERM end the run in order."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
@@ -309,7 +310,21 @@ async def _stop_on_signal(scope: anyio.CancelScope) -> None:
             return
 
 
-def selected(bank: Bank, bound: Bound) -> Iterator[Task]:
+class Selection(Protocol):
+    """Which tasks of a bank a run is about."""
+
+    @property
+    def limit(self) -> int | None:
+        """The first so many only."""
+        ...
+
+    @property
+    def tasks(self) -> tuple[str, ...] | None:
+        """These only."""
+        ...
+
+
+def selected(bank: Bank, bound: Selection) -> Iterator[Task]:
     """The tasks that this run is about.
 
     Raises:
