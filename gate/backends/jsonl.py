@@ -241,6 +241,10 @@ class LineIndex:
         if isinstance(task_id, str):
             self._offsets.setdefault(task_id, array("Q")).append(line.offset)
 
+    def task_ids(self) -> set[str]:
+        """The tasks that lines speak of."""
+        return set(self._offsets)
+
     def lines(self, task_id: str) -> Iterator[Line]:
         """The lines of one task, in order."""
         content = ContentStore.beside(self._path)

@@ -202,6 +202,18 @@ def replay_command(
     raise typer.Exit(verb.replay(options))
 
 
+@app.command("compare", epilog="Example: gate compare runs/replayed runs/replayed:majority")
+def compare_command(
+    first: Annotated[str, typer.Argument(metavar="A", help="A run, a replay, or REPLAY:RULE (default: first_pass).")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The same, on the same tasks.")],
+    json: Json = False,
+) -> None:
+    """Two runs or two rules on the same tasks: who is right where, and what that shows."""
+    from gate.cli import compare as verb
+
+    raise typer.Exit(verb.compare(first, second, as_json=json))
+
+
 @app.command("show", epilog="Example: gate show runs/first HumanEval/0")
 def show_command(
     run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
@@ -225,9 +237,15 @@ def report_command(
     raise typer.Exit(verb.report(run_dir, as_json=json))
 
 
-@app.command("verify", epilog="Example: gate verify runs/first --head 6bf6965e…")
+@app.command("verify", epilog="Example: gate verify runs/first --rejudge 20")
 def verify_command(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run or a replay.")],
+    rejudge: Annotated[
+        int, typer.Option("--rejudge", metavar="N", min=0, help="Execute N verdicts anew, drawn by lot.")
+    ] = 0,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="M:R", help="The rule of your own that a replay was made with.")
+    ] = None,
     head: Annotated[
         str | None, typer.Option("--head", metavar="SHA", help="The ledger's head as you know it from elsewhere.")
     ] = None,
@@ -236,7 +254,7 @@ def verify_command(
     """Derive every claim of a run again: verdicts, decisions, counts, reports."""
     from gate.cli import verify as verb
 
-    raise typer.Exit(verb.verify(run_dir, head=head, as_json=json))
+    raise typer.Exit(verb.verify(run_dir, head=head, as_json=json, rejudge=rejudge, rule=rule))
 
 
 @app.command("clean", epilog="Example: gate clean --dry-run")

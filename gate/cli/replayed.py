@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
-from gate.backends.jsonl import PoolIndex
+from gate.backends.jsonl import Line, PoolIndex
 from gate.backends.rundir import RunDir, write_atomically
 from gate.errors import IntegrityError
 from gate.model import Decision, Json, SuiteSpec, Task
@@ -19,6 +20,18 @@ from gate.tables import Table, Tally, table
 from gate.taskpool import TaskPool, fold_pool, row_of
 
 KIND = "replay"
+
+
+class TaskLines(Protocol):
+    """Where the lines of each task are to be had."""
+
+    def task_ids(self) -> set[str]:
+        """The tasks that lines speak of."""
+        ...
+
+    def lines(self, task_id: str) -> Iterator[Line]:
+        """The lines of one task, in order."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,7 +109,7 @@ class _Held:
         self.contained += bool(suite.hidden) and visible_is_contained(suite)
 
 
-def derive_replay(where: RunDir, index: PoolIndex, config: dict[str, Json], rules: Mapping[str, Rule]) -> Replayed:
+def derive_replay(where: RunDir, index: TaskLines, config: dict[str, Json], rules: Mapping[str, Rule]) -> Replayed:
     """All counts of a replay, from its own suites and ledger; one task at a time is in memory.
 
     Args:
@@ -132,7 +145,7 @@ def draws_of(config: dict[str, Json]) -> int:
     return draws
 
 
-def task_pools(where: RunDir, index: PoolIndex) -> Iterator[tuple[Task, TaskPool]]:
+def task_pools(where: RunDir, index: TaskLines) -> Iterator[tuple[Task, TaskPool]]:
     """The tasks of a replay, in the bank's order, each with what the ledger says of it.
 
     Raises:
@@ -146,7 +159,7 @@ def task_pools(where: RunDir, index: PoolIndex) -> Iterator[tuple[Task, TaskPool
         raise IntegrityError(f"{where.ledger}: speaks of {min(unknown)!r}, a task that the replay does not have")
 
 
-def pool_of(task: Task, index: PoolIndex) -> TaskPool:
+def pool_of(task: Task, index: TaskLines) -> TaskPool:
     """What the ledger says of one task.
 
     Raises:

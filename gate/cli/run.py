@@ -20,6 +20,7 @@ from gate.backends.jsonl import FIRST, JsonlLedger
 from gate.backends.rundir import RunDir
 from gate.cli import exits, printing, wiring
 from gate.cli.derive import closing_counts, derive_summary, write_derived
+from gate.cli.replayed import KIND
 from gate.errors import IntegrityError, SpecError
 from gate.history import History
 from gate.model import Json, Task, digest_bytes
@@ -148,6 +149,8 @@ def execute(options: RunOptions, where: RunDir) -> Outcome:
     if options.resume is None:
         begin(options, where, known)
     config = where.read_config()
+    if config.get("kind") == KIND:
+        raise SpecError(f"{where.path}: is a replay: go on with the same gate replay and --out {where.path}")
     if options.resume is not None:
         refuse_other_options(options, where, config, known)
     spec = options.source or wiring.source_spec(config["source"])
