@@ -87,13 +87,23 @@ def read_side(spec: str) -> Side:
     config = where.read_config()
     side = Side(name=spec, config=config)
     if config.get("kind") == KIND:
-        name = rule or GATE
-        _read_replay(side, where, name, RULES.get(name) or load_rule(name).choose)
+        _read_replay(side, where, rule_named(rule or GATE, spec))
     elif rule is None:
         _read_run(side, where)
     else:
         raise SpecError(f"{spec}: {path} is a run, which has one rule: leave :{rule} out, or name a replay")
     return side
+
+
+def rule_named(name: str, spec: str) -> Rule:
+    """A rule by its name; one of the user's own is `my.module:rule`.
+
+    Raises:
+        SpecError: There is no such rule.
+    """
+    if name not in RULES and ":" not in name:
+        raise SpecError(f"{spec}: no rule {name!r} (known: {', '.join(RULES)}, or my.module:rule)")
+    return RULES.get(name) or load_rule(name).choose
 
 
 def split_spec(spec: str) -> tuple[Path, str | None]:
@@ -110,7 +120,7 @@ def split_spec(spec: str) -> tuple[Path, str | None]:
     raise SpecError(f"{spec}: no such directory: name a run, a replay or REPLAY:RULE")
 
 
-def _read_replay(side: Side, where: RunDir, name: str, rule: Rule) -> None:
+def _read_replay(side: Side, where: RunDir, rule: Rule) -> None:
     index = PoolIndex(where.ledger)
     _refuse_open(side, where, closed=index.last.get("kind") == "closed")
     draws = draws_of(side.config)
@@ -136,13 +146,13 @@ def _read_run(side: Side, where: RunDir) -> None:
         kind = record["kind"]
         tally.add_record(record)
     _refuse_open(side, where, closed=kind == "closed")
-    for task_id, suite in suites.items():
+    for task_id, digest in suites.items():
         decision = tally.decisions.get(task_id)
         hidden = None if decision is None else tally.measured.get((task_id, decision.index))
         delivered = decision is not None and decision.outcome == "delivered"
         side.unmeasured += delivered and hidden not in (Outcome.PASS, Outcome.FAIL)
         side.unmeasured += decision is not None and decision.outcome == "infra"
-        side.endings[task_id] = Ending(suite=suite, success=delivered and hidden is Outcome.PASS)
+        side.endings[task_id] = Ending(suite=digest, success=delivered and hidden is Outcome.PASS)
     _refuse_unmeasured(side, measured=any(tally.order.values()))
 
 
