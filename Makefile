@@ -17,7 +17,7 @@ help:
 	@echo "make setup    what the others need: .venv, an engine that answers, the image; a second call does nothing"
 	@echo "make check    ruff, mypy --strict, and the tests that are fast and need no engine"
 	@echo "make image    build the sandbox image where it is not current"
-	@echo "make bench    what one candidate costs, ways side by side (on a quiet machine)"
+	@echo "make bench    what one candidate costs, ways side by side, and a million outcomes (on a quiet machine)"
 	@echo "make soak     the long runs: killed and stopped again and again, nothing lost, nothing left running"
 	@echo "make clean    remove .venv and caches; recorded runs stay"
 
@@ -45,6 +45,7 @@ lint: $(INSTALLED)
 
 bench: setup
 	@.venv/bin/python tests/bench/bench.py
+	@.venv/bin/python tests/bench/tables.py
 
 soak: setup
 	@.venv/bin/pytest -m soak --timeout 3600 -rP

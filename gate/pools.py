@@ -27,6 +27,8 @@ class Choice:
 
 
 Rule = Callable[[Row, int], Choice]
+Seen = tuple[str | None, ...]  # of each draw, what the visible tests say; None where there are none
+Truth = tuple[bool | None, ...]  # of each draw, whether it is right; None where nobody could tell
 
 
 def first_pass(row: Row, draws: int) -> Choice:
@@ -102,14 +104,36 @@ def succeeds(row: Row, choice: Choice) -> bool:
     return choice.index is not None and row.cells[choice.index].is_correct
 
 
-def same_visible(row: Row) -> tuple[str | None, ...]:
-    """The visible outcomes, in draw order."""
-    return tuple([None if cell.visible is None else cell.visible.outcome.value for cell in row.cells])
+def same_visible(row: Row) -> Seen:
+    """What the visible tests say of each draw."""
+    return tuple(
+        [
+            None
+            if (verdict := cell.visible) is None
+            else "pass"
+            if verdict.outcome is Outcome.PASS
+            else "fail"
+            if verdict.outcome is Outcome.FAIL
+            else "error"
+            for cell in row.cells
+        ]
+    )
 
 
-def same_hidden(row: Row) -> Hashable:
-    """Which draws are right."""
-    return tuple([cell.is_correct for cell in row.cells])
+def same_hidden(row: Row) -> Truth:
+    """Whether each draw is right."""
+    return tuple(
+        [
+            None
+            if (verdict := cell.hidden) is None
+            else True
+            if verdict.outcome is Outcome.PASS
+            else False
+            if verdict.outcome is Outcome.FAIL
+            else None
+            for cell in row.cells
+        ]
+    )
 
 
 def same_length(row: Row) -> Hashable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Z_95 = 1.959963984540054  # the 0.975 quantile of the standard normal distribution
 ALPHA = 0.05
@@ -256,14 +257,14 @@ def smallest_shown_pp(*, b: int, c: int, n: int) -> float | None:
 
 def _power(delta: float, discordant: float, n: int) -> float:
     """How often the exact test comes below .05, given the true difference and share of discordant tasks."""
-    import numpy as np
     from scipy.stats import binom
 
     spread = 9 * math.sqrt(n * discordant * (1 - discordant)) + 1  # beyond nine deviations nothing is left
     first = max(0, math.floor(n * discordant - spread))
-    pairs = np.arange(first, min(n, math.ceil(n * discordant + spread)) + 1)
+    pairs = list(range(first, min(n, math.ceil(n * discordant + spread)) + 1))
     # The largest count whose doubled tail is below .05: one below the quantile; -1 where none is.
     critical = binom.ppf(ALPHA / 2, pairs, 0.5) - 1
     one_way = (discordant + delta) / (2 * discordant)
     rejects = binom.cdf(critical, pairs, 1 - one_way) + binom.cdf(critical, pairs, one_way)
-    return float(np.sum(binom.pmf(pairs, n, discordant) * rejects))
+    chances: Any = binom.pmf(pairs, n, discordant)
+    return math.fsum(chances * rejects)

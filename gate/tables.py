@@ -6,26 +6,25 @@ with the bank. `table` reads it out; everything a report prints stands in a `Tab
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gate import stats
 from gate.errors import SpecError
-from gate.model import Outcome
-from gate.outcomes import Cell, Row
-from gate.pools import RULES, SEES, Choice, Rule, same_visible
+from gate.outcomes import Row
+from gate.pools import RULES, SEES, Choice, Rule, Seen, Truth, same_hidden, same_visible
 from gate.summary import Containment
 
 GATE = "first_pass"
 CEILING = "oracle"
 FAMILY = ("single", "majority", "majority_text")  # what the gate is tested against; a rule from outside joins them
 
+Look = Callable[[Row], Hashable]
 BANDS = ("no draw right", "less than half right", "half or more right", "every draw right")
 
 Choices = tuple[Choice, ...]  # one for each number of draws, from 1
-Seen = tuple[str | None, ...]  # of each draw, what the visible tests say
-Truth = tuple[bool | None, ...]  # of each draw, whether it is right; None where nobody could tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +134,8 @@ class Table:
         rules: For each rule its counts with 1, 2, … K draws.
         pairs: The gate against the others with K draws, as one family.
         all_wrong: Tasks in which no draw was right.
+        pass_at: pass@1, pass@2, … pass@K: how often so many draws, taken at random from
+            the pool, hold a right one; the unbiased estimator, a mean over tasks.
         weak_oracle: For 1, 2, … K draws.
         difficulty: From the tasks with no right draw to those with no wrong one.
     """
@@ -149,6 +150,7 @@ class Table:
     rules: dict[str, tuple[RuleCount, ...]]
     pairs: tuple[Comparison, ...]
     all_wrong: int
+    pass_at: tuple[float, ...]
     audit: Audit
     weak_oracle: tuple[WeakOracle, ...]
     lossy_filter: LossyFilter
@@ -184,17 +186,19 @@ class Tally:
         self._groups = tuple(_grouped(self.rules))
         self._known: dict[tuple[int, Hashable], tuple[int, ...]] = {}
         self.names = tuple(name for _, names in self._groups for name in names)
+        self._gate = self.names.index(GATE)
 
     def add(self, row: Row) -> None:
         """Count one task."""
         cells = row.cells[: self.draws]
         if len(cells) < len(row.cells):
             row = replace(row, cells=cells)
-        seen, truth = same_visible(row), tuple([_truth(cell) for cell in cells])
-        numbers = self._choose(row)
+        seen, truth = same_visible(row), same_hidden(row)
+        numbers = self._choose(row, {same_visible: seen, same_hidden: truth})
+        missing = min(row.missing, len(cells))
         self.tasks += 1
-        self.missing += min(row.missing, len(cells))
-        self.candidates += len(cells) - min(row.missing, len(cells))
+        self.missing += missing
+        self.candidates += len(cells) - missing
         if None in truth or "error" in seen:
             self.infra += any(cell.is_error for cell in cells)
             self.unmeasured += any(cell.hidden is None for cell in cells)
@@ -202,17 +206,17 @@ class Tally:
             self.by_rule[name][number, truth] += 1
         ends = [self.choices[number][-1].index for number in numbers]
         wins = tuple([end is not None and truth[end] is True for end in ends])
-        self.endings[wins, _band(truth), ends[self.names.index(GATE)] is None] += 1
+        self.endings[wins, _band(truth), ends[self._gate] is None] += 1
         self.judged[seen, truth] += 1
 
-    def _choose(self, row: Row) -> list[int]:
-        """For each rule, in the order of `names`, the number of its choices."""
+    def _choose(self, row: Row, looks: Mapping[Look, Hashable]) -> list[int]:
+        """For each rule, in the order of `names`, the number of its choices; `looks` are some that were taken."""
         numbers: list[int] = []
         for place, (look, names) in enumerate(self._groups):
             if look is None:
                 numbers += [self._number(name, row) for name in names]
                 continue
-            key = place, look(row)
+            key = place, looks[look] if look in looks else look(row)
             if key not in self._known:
                 self._known[key] = tuple(self._number(name, row) for name in names)
             numbers += self._known[key]
@@ -226,7 +230,7 @@ class Tally:
         return self._numbers[made]
 
 
-def _grouped(rules: Mapping[str, Rule]) -> Iterator[tuple[Callable[[Row], Hashable] | None, tuple[str, ...]]]:
+def _grouped(rules: Mapping[str, Rule]) -> Iterator[tuple[Look | None, tuple[str, ...]]]:
     """The rules by what they look at; None for those that must be asked about every row."""
     looks = {name: SEES.get(name) if rule is RULES.get(name) else None for name, rule in rules.items()}
     for look in dict.fromkeys(looks.values()):
@@ -250,12 +254,6 @@ def _checked(name: str, rule: Rule, row: Row, draws: int) -> Choice:
         f"rule {name}: task {row.task_id} with {draws} draws: {choice!r} is no choice "
         f"(a rule returns a Choice: an index from 0 to {within - 1} below its calls, or None; at most {draws} calls)"
     )
-
-
-def _truth(cell: Cell) -> bool | None:
-    if cell.hidden is None or cell.hidden.outcome is Outcome.ERROR:
-        return None
-    return cell.hidden.outcome is Outcome.PASS
 
 
 def _band(truth: Truth) -> int:
@@ -282,6 +280,7 @@ def table(tally: Tally, *, bank: str, containment: Containment) -> Table:
         if tally.tasks
         else (),
         all_wrong=sum(weight for (_, band, _), weight in tally.endings.items() if band == 0),
+        pass_at=tuple(_pass_at(tally, draws) for draws in range(1, tally.draws + 1)),
         audit=Audit(
             refused=sum(weight for (_, _, refused), weight in tally.endings.items() if refused),
             all_wrong=sum(weight for (_, band, refused), weight in tally.endings.items() if refused and band == 0),
@@ -330,6 +329,15 @@ def _paired(tally: Tally, name: str, band: int | None = None) -> stats.Paired:
         if band is None or its_band == band:
             counts[wins[gate], wins[other]] += weight
     return stats.mcnemar(b=counts[True, False], c=counts[False, True], n=counts.total())
+
+
+def _pass_at(tally: Tally, draws: int) -> float:
+    """The mean over tasks; a draw that a pool does not have is a wrong one."""
+    right: Counter[int] = Counter()
+    for (_, truth), weight in tally.judged.items():
+        right[truth.count(True)] += weight
+    each = (weight * stats.pass_at_k(n=tally.draws, correct=count, k=draws) for count, weight in right.items())
+    return math.fsum(each) / (tally.tasks or 1)
 
 
 def _weak_oracle(tally: Tally, draws: int) -> WeakOracle:
@@ -429,6 +437,9 @@ def together(tables: Sequence[Table], *, name: str = "all banks") -> Table:
         if filled
         else (),
         all_wrong=sum(each.all_wrong for each in tables),
+        pass_at=tuple(
+            sum(each.tasks * each.pass_at[place] for each in tables) / (tasks or 1) for place in range(first.draws)
+        ),
         audit=Audit(
             refused=sum(each.audit.refused for each in tables),
             all_wrong=sum(each.audit.all_wrong for each in tables),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from gate import stats
 from gate.model import Json
 from gate.report import marks
-from gate.report.markdown import interval, share
+from gate.report.markdown import share
 from gate.report.premise import PREMISE, containment_line
 from gate.rules import MAX_DRAWS
 from gate.tables import GATE, Comparison, RuleCount, Split, Table, across, comparison, together
@@ -89,17 +89,24 @@ def split_json(of: Split) -> dict[str, Json]:
     }
 
 
-def render_replay(tables: Sequence[Table], *, isolation: str, conditions: Iterable[tuple[str, str]] = ()) -> str:
+def render_replay(
+    tables: Sequence[Table],
+    *,
+    isolation: str,
+    conditions: Iterable[tuple[str, str]] = (),
+    infra_budget: float = 0.01,
+) -> str:
     """The report of a replay of one bank or several; several also stand as one.
 
     Args:
         conditions: More lines of what the numbers depend on, as (name, Markdown).
+        infra_budget: The share of tasks that may have met a failure of our own world.
     """
     shown = [*tables, together(tables)] if len(tables) > 1 else list(tables)
     draws = shown[-1].draws
     sections = (
         _title(tables, draws),
-        headline(shown[-1]),
+        headline(shown[-1], infra_budget),
         "## The premise\n\n" + PREMISE + "\n" + "".join(f"{_containment(each)}\n" for each in tables),
         _ceiling(shown),
         _rules(shown),
@@ -126,10 +133,12 @@ def _title(tables: Sequence[Table], draws: int) -> str:
     return f"# Replay: {names}\n{label}"
 
 
-def headline(of: Table) -> str:
-    """The one sentence, with what stands against it."""
+def headline(of: Table, infra_budget: float) -> str:
+    """The one sentence, with what stands against it; or why there is none."""
     if not of.tasks:
         return "**No headline: no task was judged.**\n"
+    if of.infra > infra_budget * of.tasks:
+        return f"**No headline: our own world failed on a draw of {of.infra} of {of.tasks} tasks.**\n"
     if of.containment.tasks == 0:
         return "**No headline: no task has hidden tests, so nothing says what is right.**\n"
     gate, alone, most = (of.rules[name][-1] for name in (GATE, "single", "majority"))
@@ -172,7 +181,7 @@ def _rules(shown: Sequence[Table]) -> str:
             _name(each),
             rule_name(name),
             f"{counts[-1].success} / {counts[-1].tasks}",
-            interval(counts[-1].success, counts[-1].tasks),
+            proportion(counts[-1].success, counts[-1].tasks),
             f"{counts[-1].delivered}",
             f"{counts[-1].refused}",
             f"{counts[-1].calls_per_task:.2f}",
@@ -222,8 +231,8 @@ def _banks(tables: Sequence[Table], shown: Sequence[Table]) -> str:
                 f"{each.tasks}",
                 f"{pp(paired.delta_pp)} pp",
                 ci(paired),
-                f"b={paired.b} c={paired.c}, p = {p_text(paired.p_exact)}",
-                p_text(adjusted[each.bank]) if each is not shown[-1] else "",
+                f"b={paired.b} c={paired.c}, p = {p_read(paired.p_exact)}",
+                p_read(adjusted[each.bank]) if each is not shown[-1] else "",
                 f"{each.rules[GATE][-1].calls_per_task:.2f}",
             )
         )
@@ -301,7 +310,8 @@ def _weak(shown: Sequence[Table]) -> str:
         "let through. With ever more draws the gate is right on a task as often as an accepted draw of that task is; "
         "the mean of that share over all tasks bounds what any number of draws can reach (Stroebl, Kapoor and "
         "Narayanan, Inference scaling fLaws, arXiv:2411.17501, 2024). Here it is estimated task by task from the "
-        "first k draws. A task without an accepted draw counts as wrong in the one column and as right in the other.",
+        "first k draws. A task without an accepted draw counts as wrong in the first of the two columns, as right in "
+        "the second.",
         (
             "Task set",
             "k",
@@ -309,7 +319,7 @@ def _weak(shown: Sequence[Table]) -> str:
             "Share",
             "Delivered and wrong",
             "Limit for any number of draws",
-            "At most",
+            "The same, tasks without an accepted draw right",
         ),
         rows,
     )
@@ -330,7 +340,11 @@ def _lossy(shown: Sequence[Table]) -> str:
 
 def _lossy_reading(of: Table) -> str:
     text = pct(of.lossy_filter.refused, of.lossy_filter.correct)
-    return f"{text} (V ⊆ GT: true by construction, no evidence)" if of.containment.holds else text
+    if not of.containment.holds:
+        return text
+    if of.lossy_filter.refused:
+        return f"{text} (V ⊆ GT: a pass on V that did not repeat)"
+    return f"{text} (V ⊆ GT: true by construction, no evidence)"
 
 
 def _difficulty(shown: Sequence[Table]) -> str:
@@ -340,7 +354,7 @@ def _difficulty(shown: Sequence[Table]) -> str:
             paired = stratum.against_single
             if paired is not None:
                 counts = [f"{stratum.success[name]} / {stratum.tasks}" for name in (GATE, "single", "majority")]
-                figures = (pp(paired.delta_pp), f"b={paired.b} c={paired.c}", p_text(paired.p_exact))
+                figures = (pp(paired.delta_pp), f"b={paired.b} c={paired.c}", p_read(paired.p_exact))
                 rows.append((_name(each), stratum.name, *counts, *figures))
     return _section(
         "By difficulty",
@@ -355,14 +369,15 @@ def _difficulty(shown: Sequence[Table]) -> str:
 def _by_draws(shown: Sequence[Table]) -> str:
     names = list(shown[0].rules)
     rows = [
-        (_name(each), f"{k + 1}", *(_at(each.rules[name][k]) for name in names))
+        (_name(each), f"{k + 1}", *(_at(each.rules[name][k]) for name in names), f"{100 * each.pass_at[k]:.2f} %")
         for each in shown
         for k in range(each.draws)
     ]
     return _section(
         "By number of draws",
-        "Success, with calls per task in brackets.",
-        ("Task set", "k", *(rule_name(name) for name in names)),
+        "Success with the first k draws, and calls per task in brackets; pass@k is how often k draws, taken at random "
+        "from the pool, hold a right one (the unbiased estimator).",
+        ("Task set", "k", *(rule_name(name) for name in names), "pass@k"),
         rows,
     )
 
@@ -391,7 +406,7 @@ def reading(pair: Comparison) -> str:
     if stats.is_resolved(paired.p_exact):
         return "resolved" if stats.is_resolved(pair.p_holm) else "unresolved after Holm"
     shown = stats.smallest_shown_pp(b=paired.b, c=paired.c, n=paired.n)
-    could = "no difference could be shown" if shown is None else f"could have shown {shown:.1f} pp"
+    could = "too few to resolve any" if shown is None else f"could have shown {shown:.1f} pp"
     return f"unresolved (n = {paired.n}: {could})"
 
 
@@ -418,6 +433,14 @@ def pct(part: int, whole: int) -> str:
     return f"{100 * part / whole:.2f} %" if whole else "–"
 
 
+def proportion(part: int, whole: int) -> str:
+    """`78.21 % [71.62, 83.63]`, the interval by Wilson."""
+    if not whole:
+        return "–"
+    low, high = stats.wilson(part, whole)
+    return f"{pct(part, whole)} [{100 * low:.2f}, {100 * high:.2f}]"
+
+
 def pp(points: float) -> str:
     """`+4.47`: percentage points, always with a sign."""
     return f"{points + 0.0:+.2f}"
@@ -432,6 +455,11 @@ def ci(paired: stats.Paired) -> str:
 def p_text(p: float) -> str:
     """`0.0963`; what would read as zero is said to be below the last digit."""
     return f"{p:.4f}" if p >= 0.00005 else "< 0.0001"
+
+
+def p_read(p: float) -> str:
+    """`0.0963 unresolved`: for a table without a column for the reading."""
+    return p_text(p) if stats.is_resolved(p) else f"{p_text(p)} unresolved"
 
 
 def _number(count: int) -> str:
