@@ -21,7 +21,7 @@ LAYERS = (
     {"errors", "model", "values"},
     {"compare", "document", "outline", "places", "records", "scalars", "stats"},
     {"contradictions", "extract", "suite", "suiteform", "wire"},
-    {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "summary", "tables"},
+    {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "summary", "tables", "taskpool"},
     {"seams"},
     {"backends", "engine", "ledger", "preflight", "replay", "resources", "version", "workflow"},
     {"report", "verify"},
