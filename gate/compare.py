@@ -66,7 +66,7 @@ class _TooHard(Exception):
 class _Sameness:
     """One comparator's idea of "the same", and the steps that it may still take."""
 
-    def __init__(self, families: dict[type, str], tolerance: Tolerance | None, nan_ok: bool) -> None:
+    def __init__(self, families: dict[type, str], tolerance: Tolerance | None, nan_ok: bool, steps: int) -> None:
         self.families = families
         self.tolerance = tolerance
         self.nan_ok = nan_ok
@@ -74,7 +74,7 @@ class _Sameness:
         self.unlike = 0  # how many values were met that equal nothing, themselves included
         self.levels = 0  # matchings that stand inside one another
         self.counting = 0  # above 0 while paths are sought: what comes before is linear
-        self.steps = MATCHING_STEPS
+        self.steps = steps
 
     def same(self, got: Any, expected: Any) -> bool:
         """Whether two values are the same, all the way down."""
@@ -336,10 +336,17 @@ _READINGS: dict[str, tuple[dict[type, str], Callable[[_Sameness, Any, Any], bool
 }
 
 
-def _compare(name: str, got: Any, expected: Any, tolerance: Tolerance | None = None, nan_ok: bool = False) -> bool:
+def _compare(
+    name: str,
+    got: Any,
+    expected: Any,
+    tolerance: Tolerance | None = None,
+    nan_ok: bool = False,
+    steps: int = MATCHING_STEPS,
+) -> bool:
     families, same = _READINGS[name]
     try:
-        return same(_Sameness(families, tolerance, nan_ok), got, expected)
+        return same(_Sameness(families, tolerance, nan_ok, steps), got, expected)
     except _TooHard:
         return False
 
@@ -388,13 +395,14 @@ def _project(project: str | dict[str, int], got: Any) -> Any:
     return round(got, digits)
 
 
-def agrees(expect: Expect, got: Any) -> bool:
+def agrees(expect: Expect, got: Any, *, steps: int = MATCHING_STEPS) -> bool:
     """Whether a returned value is one of the right answers.
 
     Args:
         expect: What a test expects; of another kind than "value" nothing agrees.
         got: The decoded value. It may be hostile: a projection that fails on it, or a
             comparison that would take too long, does not agree.
+        steps: How many steps pairing members may take, for each answer.
 
     Raises:
         CodecError: An expected value is not tagged JSON; no loaded suite holds one.
@@ -408,7 +416,8 @@ def agrees(expect: Expect, got: Any) -> bool:
         except (TypeError, ValueError, OverflowError):
             return False
     return any(
-        _compare(expect.compare, got, values.decode(value), expect.tolerance, expect.nan_ok) for value in expect.values
+        _compare(expect.compare, got, values.decode(value), expect.tolerance, expect.nan_ok, steps)
+        for value in expect.values
     )
 
 
@@ -435,15 +444,15 @@ def explain(expect: Expect, got: Any) -> str:
         expect: What a test expects.
         got: The decoded value, or the program's output. However large, only its beginning is read.
     """
-    return "got %s, expected %s" % (_cut(_glimpse(got), 92), _cut(_wanted(expect), 92))
+    return "got %s, expected %s" % (_cut(glimpse(got), 92), _cut(_wanted(expect), 92))
 
 
 def _wanted(expect: Expect) -> str:
     if expect.kind == "raises":
         return "%s to be raised" % expect.raises
     if expect.kind == "stdout":
-        return _glimpse(expect.stdout)
-    return " or ".join(_glimpse(values.decode(value)) for value in expect.values[:4])
+        return glimpse(expect.stdout)
+    return " or ".join(glimpse(values.decode(value)) for value in expect.values[:4])
 
 
 def _cut(text: str, chars: int) -> str:
@@ -453,8 +462,8 @@ def _cut(text: str, chars: int) -> str:
 _FRAMES: dict[type, str] = {list: "[%s]", tuple: "(%s)", set: "{%s}", frozenset: "frozenset({%s})", dict: "{%s}"}
 
 
-def _glimpse(value: Any, levels: int = 3) -> str:
-    """The beginning of a value's text; `repr` escapes what a terminal would obey."""
+def glimpse(value: Any, levels: int = 3) -> str:
+    """The beginning of a decoded value's text; `repr` escapes what a terminal would obey."""
     kind = type(value)
     if kind is int and value.bit_length() > 256:
         return "an integer of %d bits" % value.bit_length()
@@ -468,11 +477,11 @@ def _glimpse(value: Any, levels: int = 3) -> str:
 
 def _glimpse_members(value: Any, levels: int) -> str:
     if type(value) is dict:
-        texts = ["%s: %s" % (_glimpse(key, levels), _glimpse(item, levels)) for key, item in islice(value.items(), 6)]
+        texts = ["%s: %s" % (glimpse(key, levels), glimpse(item, levels)) for key, item in islice(value.items(), 6)]
     elif type(value) in (list, tuple):
-        texts = [_glimpse(item, levels) for item in islice(value, 6)]
+        texts = [glimpse(item, levels) for item in islice(value, 6)]
     elif len(value) <= 20:
-        texts = sorted(_glimpse(item, levels) for item in value)[:6]
+        texts = sorted(glimpse(item, levels) for item in value)[:6]
     else:  # to sort them is too much work, and unsorted they differ from process to process
         return "%d members" % len(value)
     return ", ".join([*texts, "…"] if len(value) > 6 else texts)

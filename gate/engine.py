@@ -12,14 +12,14 @@ later run takes each task's history from it, uses what was drawn and judged, and
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 import anyio
 
 from gate import records, rules
 from gate.errors import BackendError, FatalSourceError
 from gate.history import History, Judged, TaskHistory
-from gate.model import Candidate, Decision, Observation, Outcome, Task, Verdict
+from gate.model import Candidate, Decision, Observation, Outcome, SuiteSpec, Task, Test, Verdict
 from gate.seams import CandidateSource, Ledger, Sandbox
 
 
@@ -195,3 +195,29 @@ async def side_by_side(tasks: Iterable[Task], work: Callable[[Task], Awaitable[N
     async with anyio.create_task_group() as group:
         for _ in range(concurrency):
             group.start_soon(take, stream)
+
+
+async def verdict_on(
+    candidate: Candidate, suite: SuiteSpec, tests: Sequence[Test], *, sandbox: Sandbox, repeat: bool = False
+) -> Verdict:
+    """Hold one program against some tests of a suite, outside of any run: nothing is recorded or decided.
+
+    Args:
+        tests: The suite's visible tests, its hidden ones, or some of both.
+        repeat: Whether a pass is repeated under another hash seed, as for tests that decide.
+
+    Raises:
+        BackendError: Our world failed.
+    """
+    screened = rules.screen(candidate)
+    if screened is not None:
+        return screened
+    seen: list[Observation] = []
+    calls = [test.call for test in tests]
+    while True:
+        step = rules.next_step(tests, suite.limits, seen, repeat=repeat)
+        if isinstance(step, Verdict):
+            return step
+        seen.append(
+            await sandbox.observe(candidate, suite.entry_point, calls, suite.limits, seed=step.seed, alone=step.alone)
+        )

@@ -21,6 +21,12 @@ class SpecError(GateError):
     exit_code: ClassVar[int] = 2
 
 
+class UnsoundError(GateError):
+    """A suite is weak or wrong, and a run was to have sound ones only."""
+
+    exit_code: ClassVar[int] = 1
+
+
 class BackendError(GateError):
     """Our world failed: nothing can be said about the candidate."""
 

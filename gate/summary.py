@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from gate import records
 from gate.errors import IntegrityError
 from gate.model import Decision, Json, Outcome, SuiteSpec, Test, canonical_json
+from gate.strength import Strengths, Weakness, strength
+
+NOTHING_KNOWN = Weakness(suites=0, weak=0, commonest=None, passed=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class Summary:
         reasons: Why draws of decided tasks failed, by reason.
         refusals: Why tasks were refused or ended as infra, by reason.
         hidden: None where no task has hidden tests.
+        weakness: How many suites a program that knows nothing of the task passes.
     """
 
     tasks: int
@@ -61,6 +65,7 @@ class Summary:
     infra_reasons: dict[str, int]
     hidden: Hidden | None
     containment: Containment
+    weakness: Weakness = NOTHING_KNOWN
 
     @property
     def calls_per_task(self) -> float:
@@ -86,11 +91,13 @@ class Tally:
     visible: dict[tuple[str, int], str | None] = field(default_factory=dict)
     measured: dict[tuple[str, int | None], Outcome] = field(default_factory=dict)
     contained: int = 0
+    strengths: Strengths = field(default_factory=Strengths)
 
     def add_suite(self, suite: SuiteSpec) -> None:
         """Count one task."""
         self.order[suite.task_id] = bool(suite.hidden)
         self.contained += bool(suite.hidden) and visible_is_contained(suite)
+        self.strengths.add(strength(suite))
 
     def add_record(self, record: dict[str, Json]) -> None:
         """Take in one record of the ledger.
@@ -136,6 +143,7 @@ class Tally:
             infra_reasons=_count(_reason(each) for each in self.decisions.values() if each.outcome == "infra"),
             hidden=self._hidden() if with_hidden else None,
             containment=Containment(tasks=with_hidden, contained=self.contained),
+            weakness=self.strengths.weakness(),
         )
         if found.delivered + found.refused + found.infra + found.not_run != found.tasks:
             raise IntegrityError("delivered, refused, infra and not run do not add up to the number of tasks")

@@ -14,7 +14,6 @@ nothing. Nothing is pickled, evaluated or compared by its repr.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import json
 import math
@@ -33,10 +32,13 @@ PLAIN_INT_BITS = 13_280  # below 4,000 decimal digits; Python's own limit is 4,3
 MAX_INT_BITS = 8_000_000
 MAX_COLLISIONS = 1_000_000  # pairs of unequal members of one set or dict with one hash
 
-_HEX = re.compile(r"-?0x[0-9a-fA-F]+\Z")
+# Patterns are compiled when they are first used: it takes a millisecond, and every candidate waits for this module.
+_HEX = r"-?0x[0-9a-fA-F]+\Z"
 # Possessive, and content with a string that never ends: with backtracking, a text of
 # escaped quotes without a last one took time in the square of its length.
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_STRING = rb'(?s)"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
+_SPLIT_CHARACTER = "[\ud800-\udbff][\udc00-\udfff]"  # JSON text would join the halves
+_search = re.search  # a candidate may replace the name
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _type_name = type.__dict__["__name__"].__get__  # a metaclass cannot override it
@@ -138,12 +140,15 @@ def _encode_complex(value: complex, budget: _Budget, depth: int) -> dict[str, li
 
 def _encode_str(value: str, budget: _Budget, depth: int) -> str:
     budget.take(str.__len__(value))
-    return str.__str__(value)
+    exact = str.__str__(value)
+    if not exact.isascii() and _search(_SPLIT_CHARACTER, exact):
+        raise CodecError("a text with a character in two halves")
+    return exact
 
 
 def _encode_bytes(value: bytes, budget: _Budget, depth: int) -> dict[str, str]:
     budget.take(bytes.__len__(value))
-    return {"$bytes": base64.b64encode(bytes.__getitem__(value, slice(None))).decode("ascii")}
+    return {"$bytes": binascii.b2a_base64(bytes.__getitem__(value, slice(None)), newline=False).decode("ascii")}
 
 
 def _encode_list(value: list[Any], budget: _Budget, depth: int) -> list[Any]:
@@ -227,7 +232,7 @@ _ENCODERS: tuple[tuple[type, Callable[[Any, _Budget, int], Any]], ...] = (
 
 def dumps(tagged: Any) -> str:
     """The text of some tagged JSON: one line, ASCII only, lone surrogates escaped."""
-    return json.dumps(tagged, separators=(",", ":"), allow_nan=False)
+    return _to_text(tagged)
 
 
 def decode(tagged: Any, *, max_nodes: int = MAX_NODES) -> Any:
@@ -367,7 +372,7 @@ def _bytes_of(body: Any) -> bytes:
     if type(body) is not str:
         raise CodecError("$bytes takes base64 text")
     try:
-        return base64.b64decode(body, validate=True)
+        return binascii.a2b_base64(body, strict_mode=True)
     except (binascii.Error, ValueError):
         raise CodecError("$bytes takes base64 text") from None
 
@@ -379,7 +384,7 @@ def _float_of(body: Any) -> float:
 
 
 def _int_of(body: Any) -> int:
-    if type(body) is not str or not _HEX.match(body):
+    if type(body) is not str or not re.match(_HEX, body):
         raise CodecError('$int takes hex text such as "0x1f"')
     number = int(body, 16)
     if number.bit_length() > MAX_INT_BITS:
@@ -416,15 +421,12 @@ def loads(data: bytes, *, max_depth: int = 3 * MAX_DEPTH + 50) -> Any:
         CodecError: No JSON, not UTF-8, a duplicate key, NaN or Infinity, a number beyond
             the doubles or over 4,300 digits, or nested too deep.
     """
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise CodecError("a BOM before the text")
     if data.count(b"[") + data.count(b"{") > max_depth and nesting(data) > max_depth:
         raise CodecError("nested deeper than %d levels" % max_depth)
     try:
-        return json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=_distinct,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-        )
+        return _from_text(data.decode("utf-8"))
     except CodecError:
         raise
     except UnicodeDecodeError:
@@ -436,7 +438,7 @@ def loads(data: bytes, *, max_depth: int = 3 * MAX_DEPTH + 50) -> Any:
 def nesting(data: bytes) -> int:
     """How deep the brackets of a JSON text nest, without parsing it; linear."""
     deepest = depth = 0
-    for bracket in _STRING.sub(b"", data).translate(None, _NO_BRACKET):
+    for bracket in re.sub(_STRING, b"", data).translate(None, _NO_BRACKET):
         depth += _STEPS[bracket]
         if depth > deepest:
             deepest = depth
@@ -461,3 +463,8 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise CodecError("%s is beyond the doubles" % text[:40])
     return number
+
+
+# Made once: beside a candidate, `json.dumps` and `json.loads` may have become something else.
+_to_text = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_from_text = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_float=_finite).decode

@@ -20,10 +20,10 @@ candidate that takes this process over can only answer, which it could do anyway
 
 from __future__ import annotations
 
-import base64
-import contextlib
+import _ctypes
+import binascii
 import importlib.machinery
-import importlib.util
+import json
 import os
 import select
 import signal
@@ -33,7 +33,8 @@ import types
 
 import values
 
-MYPY = False  # the name that mypy takes for true; the imports below cost time at start
+# Every import here is paid for by each candidate: `base64`, `contextlib` and `importlib.util` would cost 2 ms of CPU.
+MYPY = False  # the name that mypy takes for true
 if MYPY:
     from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
@@ -44,8 +45,14 @@ READY_WAIT_S = 900.0
 TICK_S = 0.05
 MESSAGE_CHARS = 2000
 PIPE_CHUNK_BYTES = 1 << 16
+_PR_SET_DUMPABLE = 4
 
+# What a candidate may replace for reasons of its own is held here: it must not change how the runner ends.
 _write = os.write
+_exit = os._exit
+_getpid = os.getpid
+_from_text = json.JSONDecoder().decode
+_prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # the process itself
 _streams = (sys.stdout, sys.stderr)
 _EXCEPTIONS = {
     thing: thing.__name__
@@ -98,21 +105,22 @@ class _Job:
 
     def __init__(self, channel: _Channel) -> None:
         deadline = time.monotonic() + READY_WAIT_S
-        header: Any = values.loads(channel.read_line(deadline))
+        header: Any = _from_text(channel.read_line(deadline).decode())
         self.program: bool = header["mode"] == "program"
         self.entry_point: str = header["entry_point"]
-        self.code = base64.b64decode(header["code"])
+        self.code = binascii.a2b_base64(header["code"])
         self.max_bytes: int = header["max_bytes"]
         self.deadline: float = time.monotonic() + header["wall_s"]
         self.calls = [channel.read_line(deadline) for _ in range(header["calls"])]
 
     def call(self, index: int) -> Any:
-        return values.loads(self.calls[index])
+        return _from_text(self.calls[index].decode())
 
 
 def serve() -> Callable[[], object]:
     """Answer one request; returns only in a program's child, with what it has to run."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 ignores what it does not handle
+    set_dumpable(False)
     channel = _Channel()
     channel.reply({"ready": 1, "python": sys.version.split()[0]})
     job = _Job(channel)
@@ -127,7 +135,7 @@ def serve_function(channel: _Channel, job: _Job, path: str) -> NoReturn:
         become_candidate(channel)
         answer_calls(channel, job, path)
         flush_streams()
-        os._exit(0)
+        _exit(0)
     child = os.pidfd_open(pid)
     while (status := dict(reap()).get(pid)) is None:
         if channel.is_closed(TICK_S, child) or time.monotonic() > job.deadline:
@@ -145,6 +153,16 @@ def serve_program(channel: _Channel, job: _Job, path: str) -> Callable[[], objec
     channel.reply({"end": len(job.calls)})
     channel.reply({"died": 0})
     wait_for_the_end(channel, job)
+
+
+def set_dumpable(whether: bool) -> None:
+    """Whether another process of the same user may look into this one: its memory, environment, descriptors.
+
+    Raises:
+        OSError: The kernel would not have it.
+    """
+    if _ctypes.call_function(_prctl, (_PR_SET_DUMPABLE, int(whether), 0, 0, 0)) != 0:
+        raise OSError("prctl(PR_SET_DUMPABLE) failed")
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -166,6 +184,7 @@ def write_source(code: bytes) -> str:
 def become_candidate(channel: _Channel) -> None:
     """Leave the supervisor behind: no request pipe, first to go when memory runs out."""
     os.close(channel.requests)
+    set_dumpable(True)  # inherited; a closed process could not open its own files in /proc either
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
@@ -178,8 +197,10 @@ def become_candidate(channel: _Channel) -> None:
 def flush_streams() -> None:
     """Have what was printed on its way; a candidate may have closed the streams."""
     for stream in _streams:
-        with contextlib.suppress(ValueError, OSError):
+        try:
             stream.flush()
+        except (ValueError, OSError):
+            continue
 
 
 def reap() -> Iterator[tuple[int, int]]:
@@ -218,9 +239,13 @@ def answer_calls(channel: _Channel, job: _Job, path: str) -> None:
     if code is None:
         channel.reply({"load": "syntax_error", "message": fault})
         return
+    asked = _getpid()
     try:
         function = find_entry_point(load_module(code, path), job.entry_point)
+        end_a_copy(asked)
     except BaseException as exc:
+        if _getpid() != asked:
+            raise
         channel.reply({"load": "raised", "message": describe(exc)})
         return
     if not callable(function):
@@ -231,33 +256,52 @@ def answer_calls(channel: _Channel, job: _Job, path: str) -> None:
         call = job.call(index)
         args = [values.decode(arg) for arg in call["args"]]
         kwargs = {name: values.decode(value) for name, value in call["kwargs"].items()}
-        channel.reply({"i": index, **make_call(function, args, kwargs, job.max_bytes)})
+        channel.reply({"i": index, **make_call(function, args, kwargs, job.max_bytes, asked)})
     channel.reply({"end": len(job.calls)})
 
 
-def load_module(code: types.CodeType, path: str) -> types.ModuleType:
-    """Run the candidate's text as a module that is registered like any other."""
-    spec: Any = importlib.util.spec_from_file_location(MODULE_NAME, path)
-    module = importlib.util.module_from_spec(spec)
+def end_a_copy(asked: int) -> None:
+    """End a process that the candidate forked and that has come back here: only the one that was asked answers.
+
+    It ends as a process does that has nothing left to do, with its exit hooks. One that
+    comes back by an exception ends by that, as `sys.exit()` in a child is meant.
+    """
+    if _getpid() != asked:
+        raise SystemExit
+
+
+def load_module(code: types.CodeType, path: str) -> Any:
+    """Run the candidate's text as a module that is registered like any other.
+
+    What is found under its name afterwards counts, as it does for `import`.
+    """
+    loader = importlib.machinery.SourceFileLoader(MODULE_NAME, path)
+    spec = importlib.machinery.ModuleSpec(MODULE_NAME, loader, origin=path)
+    spec.has_location = True
+    module = types.ModuleType(MODULE_NAME)
+    vars(module).update(__spec__=spec, __loader__=loader, __file__=path, __cached__=spec.cached, __package__="")
     sys.modules[MODULE_NAME] = module
     exec(code, module.__dict__)
-    return module
+    return sys.modules.get(MODULE_NAME, module)
 
 
-def find_entry_point(module: types.ModuleType, entry_point: str) -> Any:
+def find_entry_point(module: Any, entry_point: str) -> Any:
     """`name`, or `Class.method` on one instance of the class; None where it is absent."""
     owner, _, method = entry_point.partition(".")
-    found = vars(module).get(owner)
+    found = getattr(module, owner, None)
     if not method or not callable(found):
         return found
     return getattr(found(), method, None)
 
 
-def make_call(function: Any, args: list[Any], kwargs: dict[str, Any], max_bytes: int) -> dict[str, Any]:
+def make_call(function: Any, args: list[Any], kwargs: dict[str, Any], max_bytes: int, asked: int) -> dict[str, Any]:
     """The reply to one call, without its number."""
     try:
         result = function(*args, **kwargs)
+        end_a_copy(asked)
     except BaseException as exc:
+        if _getpid() != asked:
+            raise
         return {"raised": exception_names(exc), "message": describe(exc)}
     try:
         tagged = values.encode(result, max_bytes=max_bytes)
@@ -319,7 +363,8 @@ def run_program(channel: _Channel, job: _Job, index: int, path: str) -> Callable
     if len(output) > job.max_bytes:
         channel.reply({"i": index, "too_large": "the output is over %d bytes" % job.max_bytes})
     else:
-        channel.reply({"i": index, "printed": base64.b64encode(output).decode("ascii"), "status": status})
+        printed = binascii.b2a_base64(output, newline=False).decode("ascii")
+        channel.reply({"i": index, "printed": printed, "status": status})
     return None
 
 

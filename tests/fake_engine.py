@@ -157,6 +157,7 @@ class FakeEngine:
     Attributes:
         containers: All that were ever made.
         requests: The code in each request that reached a runner.
+        accepted: How many connections were made to it.
     """
 
     def __init__(
@@ -171,6 +172,7 @@ class FakeEngine:
         self.address = f"unix://{path}"
         self.containers: list[FakeContainer] = []
         self.requests: list[str] = []
+        self.accepted = 0
         self.runner = runner
         self._path = path
         self._play = dict(play or {})
@@ -232,6 +234,7 @@ class FakeEngine:
                 connection, _ = listener.accept()
             except OSError:
                 return
+            self.accepted += 1
             self._start(self._serve, connection)
 
     def _serve(self, connection: socket.socket) -> None:

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
     {"errors", "model", "values"},
     {"compare", "document", "outline", "places", "records", "scalars", "stats"},
-    {"contradictions", "extract", "suite", "suiteform", "wire"},
-    {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "summary", "tables", "taskpool"},
+    {"benchmarks", "contradictions", "examples", "extract", "suite", "suiteform", "wire"},
+    {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "strength", "summary", "tables", "taskpool"},
     {"seams"},
     {"backends", "engine", "ledger", "preflight", "replay", "resources", "version", "workflow"},
     {"report", "verify"},
@@ -42,7 +42,6 @@ EFFECTS = {
 BY_COMMAND = "tests/test_cli.py runs it as a user does"
 UNTESTED: dict[str, str] = {
     "gate/__main__.py": "one line that calls the command",
-    "gate/backends/docker_client.py": "tests/test_image.py has it, by its first user",
     "gate/backends/boxes.py": "tests/test_container.py has it, tests/test_engine_faults.py its faults",
     "gate/backends/exchange.py": "tests/test_container.py has it, with real candidates",
     "gate/resources.py": "tests/test_image.py has it, by its first user",

@@ -1,32 +1,26 @@
-"""`suites/convert.py` on made-up data, and the bundled banks against their own provenance."""
+"""`suites/convert.py` and what it is made of, on made-up data."""
 
 from __future__ import annotations
 
 import gzip
-import hashlib
-import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 SUITES = Path(__file__).resolve().parent.parent / "suites"
-HUMANEVAL = SUITES / "humaneval"
+sys.path.insert(0, str(SUITES))
 
+import convert  # noqa: E402
 
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("suites_convert", SUITES / "convert.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-convert = load_script()
+from conversion import forms  # noqa: E402
+from conversion.banks import Row, contained  # noqa: E402
+from conversion.banks import convert as convert_rows  # noqa: E402
+from conversion.recipes import RECIPES  # noqa: E402
+from gate.errors import SpecError  # noqa: E402
+from gate.suite import suite_from_tree  # noqa: E402
 
 
 def case(expected: Any, **rest: Any) -> dict[str, Any]:
@@ -39,7 +33,8 @@ def case(expected: Any, **rest: Any) -> dict[str, Any]:
         (case(2), {"expected": 2}),
         (case(None, compare="is"), {"expected": None, "compare": "strict"}),
         (case(False, compare="truthy"), {"expected": False, "project": "bool"}),
-        (case(True, compare="is_not_none"), {"expected": True, "project": "is_not_none"}),
+        (case(True, compare="is_not_none"), {"expected": True, "project": "bool"}),
+        (case(False, compare="is_not_none"), {"any_of": [None, False], "compare": "strict"}),
         (case(0.5, compare="approx", abs_tol=1e-6, strict=True),
          {"expected": 0.5, "tolerance": {"rel": 0.0, "abs": 1e-6}}),
         (case(0.5, compare="approx", abs_tol=1e-6, rel_tol=1e-7),
@@ -59,13 +54,13 @@ def case(expected: Any, **rest: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_each_comparison_has_one_form(given: dict[str, Any], meant: dict[str, Any]) -> None:
     """Each way in which the data compares becomes one form of a suite, and says no more than that."""
-    assert convert.convert_test(given) == {"args": [1]} | meant
+    assert forms.convert_test(given) == {"args": [1]} | meant
 
 
 def test_keyword_arguments_are_kept() -> None:
     """Keyword arguments are part of the call; an empty set of them is not written."""
     given = {"args": [], "kwargs": {"k": {"$tuple": []}}, "expected": 0}
-    assert convert.convert_test(given) == {"args": [], "kwargs": {"k": {"$tuple": []}}, "expected": 0}
+    assert forms.convert_test(given) == {"args": [], "kwargs": {"k": {"$tuple": []}}, "expected": 0}
 
 
 @pytest.mark.parametrize(
@@ -86,8 +81,8 @@ def test_keyword_arguments_are_kept() -> None:
 )
 def test_what_has_no_form_says_why(given: dict[str, Any], why: str) -> None:
     """A comparison that no suite can name is refused with the reason, never guessed."""
-    with pytest.raises(convert.Unconvertible, match=why):
-        convert.convert_test(given)
+    with pytest.raises(forms.Unconvertible, match=why):
+        forms.convert_test(given)
 
 
 def row(task_id: str, visible: list[Any], hidden: list[Any]) -> dict[str, Any]:
@@ -123,8 +118,8 @@ def read(path: Path) -> list[Any]:
 
 def test_conversion_counts_what_it_leaves_out(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What does not convert is listed with the reason, on stderr too, and the exit code says so."""
-    assert convert.main(["humaneval", "--data", str(data), "--out", str(tmp_path / "out")]) == 1
-    record = json.loads((tmp_path / "out/provenance.json").read_text())
+    assert convert.main(["humaneval", "--data", str(data), "--out", str(tmp_path)]) == 1
+    record = json.loads((tmp_path / "humaneval/provenance.json").read_text())
     assert [(entry["task"], entry["where"]) for entry in record["unconverted"]] == [
         ("T/1", "tests[1]"),
         ("T/2", "hidden[1]"),
@@ -137,7 +132,7 @@ def test_conversion_counts_what_it_leaves_out(data: Path, tmp_path: Path, capsys
 
 def test_bank_lines_are_suites(data: Path, tmp_path: Path) -> None:
     """A bank line has a suite's keys and no others; the stronger tests of others stay out."""
-    convert.write_humaneval(data, tmp_path / "out")
+    convert.write_bank(RECIPES["humaneval"], data, tmp_path / "out")
     first, second = read(tmp_path / "out/bank.jsonl.gz")
     assert first == {
         "version": 1, "task": "T/0", "prompt": "P", "entry_point": "f", "compare": "python", "reference": "ref 0",
@@ -155,70 +150,62 @@ def test_second_run_writes_the_same_bytes(data: Path, tmp_path: Path) -> None:
     """Two runs, in two places, write the same bytes: no clock and no path is in them."""
     trees = []
     for name in ("one", "two"):
-        convert.write_humaneval(data, tmp_path / name)
+        convert.write_bank(RECIPES["humaneval"], data, tmp_path / name)
         files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
         trees.append({path.relative_to(tmp_path / name): path.read_bytes() for path in files})
     assert trees[0] == trees[1] and len(trees[0]) == 3
     assert trees[0][Path("bank.jsonl.gz")][3:8] == b"\0\0\0\0\0"  # no name flag, time 0
 
 
-@pytest.fixture(scope="module")
-def record() -> Any:
-    return json.loads((HUMANEVAL / "provenance.json").read_text())
+def task(**parts: Any) -> Row:
+    given: dict[str, Any] = {
+        "task_id": "T/0", "prompt": "P", "entry_point": "f", "visible": [], "hidden": [], "reference": None,
+        "visible_from": "somewhere",
+    }  # fmt: skip
+    return Row(**given | parts)
 
 
-@pytest.fixture(scope="module")
-def bank() -> list[Any]:
-    return read(HUMANEVAL / "bank.jsonl.gz")
+def test_a_task_without_tests_is_no_task() -> None:
+    """Where no test of a task has a form, the task is named and not in the bank."""
+    done = convert_rows(iter([task(lost=(("tests[0]", "is a program"),))]), {})
+    assert done.lines == [] and [entry["task"] for entry in done.not_data] == ["T/0"]
+    assert done.unconverted == [{"task": "T/0", "where": "tests[0]", "why": "is a program"}]
 
 
-def test_bundled_files_match_their_digests(record: Any) -> None:
-    """The bundled bank and samples are the bytes that the provenance speaks of."""
-    for name, output in record["outputs"].items():
-        packed = (HUMANEVAL / name).read_bytes()
-        content = gzip.decompress(packed)
-        assert hashlib.sha256(packed).hexdigest() == output["sha256"]
-        assert hashlib.sha256(content).hexdigest() == output["content_sha256"]
-        assert content.count(b"\n") == output["lines"]
+def test_a_task_with_hidden_tests_alone_stays() -> None:
+    """Without a visible test a task stands in the bank with none: it will be refused, not forgotten."""
+    done = convert_rows(iter([task(hidden=[case(1)])]), {})
+    assert [(line["tests"], len(line["hidden"])) for line in done.lines] == [([], 1)]
+    assert done.visible_from == {}
 
 
-def test_bundled_bank_matches_its_counts(record: Any, bank: list[Any]) -> None:
-    """The bank holds the 157 tasks whose hidden tests are all data, and the counts are its own."""
-    assert len(bank) == len({line["task"] for line in bank}) == record["tasks"] == 157
-    assert sum(len(line["tests"]) for line in bank) == record["visible"] == 443
-    assert sum(len(line["hidden"]) for line in bank) == record["hidden"] == 1103
-    assert sum(map(convert.contained, bank)) == record["tasks_visible_subset_of_hidden"] == 91
-    assert record["visible_subset_of_hidden"] is False and record["unconverted"] == []
-    left_out = {entry["task"] for entry in record["not_data"]}
-    assert {line["task"] for line in bank} | left_out == {f"HumanEval/{n}" for n in range(164)}
-    assert len(left_out) == 7
+def test_visible_tests_that_contradict_each_other_are_left_out() -> None:
+    """Of two answers for one call nobody knows which is meant; equal repetitions and other calls stay."""
+    other = {"args": [2], "kwargs": {}, "expected": 5}
+    done = convert_rows(iter([task(visible=[case(1), other, case(2), other], hidden=[case(1)])]), {})
+    assert done.lines[0]["tests"] == [{"args": [2], "expected": 5}] * 2
+    assert [entry["where"] for entry in done.unconverted] == ["tests[0]", "tests[2]"]
 
 
-def test_bundled_bank_has_tests_everywhere(bank: list[Any]) -> None:
-    """Every task has a visible test, a hidden test and a reference that defines its entry point."""
-    for line in bank:
-        assert line["tests"] and line["hidden"] and f"def {line['entry_point']}(" in line["reference"]
-        assert line["reference"].startswith(line["prompt"])
+def test_a_task_whose_hidden_tests_contradict_each_other_does_not_load() -> None:
+    """The loader refuses what no program can pass, so no such bank can be bundled."""
+    done = convert_rows(iter([task(visible=[case(1)], hidden=[case(1), case(2)])]), {})
+    with pytest.raises(SpecError, match="contradicts"):
+        suite_from_tree(done.lines[0])
 
 
-def test_bundled_bank_does_not_contradict_itself(bank: list[Any]) -> None:
-    """Among the visible tests of a task, and among its hidden ones, a call has one answer."""
-    for line in bank:
-        for tests in (line["tests"], line["hidden"]):
-            answers = {json.dumps(test["args"]): test["expected"] for test in tests}
-            assert all(answers[json.dumps(test["args"])] == test["expected"] for test in tests)
+def test_programs_are_converted_as_they_are() -> None:
+    """A pair of stdin and stdout is a test already; anything more has no form."""
+    pair = {"stdin": "1\n", "stdout": "2\n"}
+    program = task(entry_point=None, visible=[pair, pair | {"timeout": 3}], hidden=[pair])
+    done = convert_rows(iter([program]), {})
+    assert done.lines == [{"version": 1, "task": "T/0", "prompt": "P", "tests": [pair], "hidden": [pair]}]
+    assert [entry["where"] for entry in done.unconverted] == ["tests[1]"]
 
 
-def test_bundled_samples_fit_the_bank(bank: list[Any]) -> None:
-    """Each task of the bank has five samples with a published verdict, and no other task has any."""
-    drawn: dict[str, list[int]] = {}
-    for sample in read(HUMANEVAL / "samples/davinci-002-k5.jsonl.gz"):
-        assert isinstance(sample["solution"], str) and isinstance(sample["published_passed"], bool)
-        drawn.setdefault(sample["task_id"], []).append(sample["sample_index"])
-    assert drawn == {line["task"]: [0, 1, 2, 3, 4] for line in bank}
-
-
-@pytest.mark.parametrize("word", ["157", "443", "1,103", "91 of 157"])
-def test_readme_says_the_counts(word: str) -> None:
-    """The bank's README quotes the counts that the provenance records."""
-    assert word in (HUMANEVAL / "README.md").read_text(encoding="utf-8")
+def test_contained_means_word_for_word() -> None:
+    """V ⊆ GT counts a visible test only where the same call expects the same in the same way."""
+    strict = {"args": [1], "expected": True, "compare": "strict"}
+    loose = {"args": [1], "expected": True}
+    assert contained({"tests": [loose], "hidden": [strict, loose]})
+    assert not contained({"tests": [loose], "hidden": [strict]})

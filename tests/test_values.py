@@ -22,7 +22,10 @@ from hypothesis import strategies as st
 from gate import values
 from gate.values import CodecError, TooLarge, decode, dumps, encode, gather, loads, nesting
 
-texts = st.text(st.characters())  # lone surrogates included
+SPLIT = "\ud83d\ude00"  # one character in two halves, which is no lone surrogate and no character
+texts = st.text(st.characters()).filter(
+    lambda text: text == text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+)  # lone surrogates included
 scalars = (
     st.none()
     | st.booleans()
@@ -719,3 +722,17 @@ def test_import_is_light() -> None:
     script = f"import sys; sys.path.append({str(folder)!r}); import values; print('typing' in sys.modules)"
     ran = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"
+
+
+@pytest.mark.parametrize("value", [SPLIT, ["a" + SPLIT], {SPLIT: 1}, {SPLIT, "\U0001f600"}], ids=ascii)
+def test_a_character_in_two_halves_has_no_form(value: object) -> None:
+    """JSON text would join two surrogates into the character that they are not; so they are refused."""
+    with pytest.raises(CodecError, match="two halves"):
+        encode(value)
+
+
+def test_the_codec_does_not_hang_on_the_json_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that replaces the functions of `json` gets its arguments and gives its results all the same."""
+    monkeypatch.setattr(json, "dumps", lambda *args, **more: b"")
+    monkeypatch.setattr(json, "loads", lambda *args, **more: {})
+    assert loads(dumps(encode({"a": [1, 0.5, "\u00e9"]})).encode()) == {"a": [1, 0.5, "\u00e9"]}

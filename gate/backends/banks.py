@@ -15,9 +15,10 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, BinaryIO, cast
@@ -29,6 +30,7 @@ from gate.suite import load_bank_line, load_suite, task_of
 
 _SUITES = (".yaml", ".yml", ".json")
 _LINES = (".jsonl", ".jsonl.gz")
+_SCHEMA = ".schema.json"  # an editor's, beside the suites
 _SUFFIX = re.compile(r"\.(?:ya?ml|json|jsonl|jsonl\.gz)\Z", re.IGNORECASE)
 _PIECE_BYTES = 1 << 20
 _BUNDLED = ("bank.jsonl.gz", "bank.jsonl")
@@ -56,13 +58,34 @@ class Bank:
         """
         seen: set[int] = set()
         for place, task in self._placed():
-            key = int.from_bytes(hashlib.blake2b(task.id.encode(), digest_size=8).digest(), "big")
+            key = _key(task.id)
             if key in seen:
                 self._refuse_repeat(task.id, place)
             seen.add(key)
             yield task
         if not seen:
             raise SpecError(f"{_shown(self.paths[0])}: no task in it: write one suite on each line")
+
+    def findings(self) -> Iterator[tuple[str, Task | SpecError]]:
+        """Read all that there is, and go on after what does not load: places, with tasks or what is wrong there."""
+        seen: set[int] = set()
+        refused = False
+        try:
+            for place, load in self._pieces():
+                try:
+                    task = load()
+                    key = _key(task.id)
+                    if key in seen:
+                        self._refuse_repeat(task.id, place)
+                    seen.add(key)
+                    yield place, task
+                except SpecError as exc:
+                    refused = True
+                    yield place, exc
+            if not seen and not refused:
+                raise SpecError(f"{_shown(self.paths[0])}: no task in it: write one suite on each line")
+        except SpecError as exc:
+            yield _shown(self.paths[0]), exc
 
     def digest(self) -> str:
         """SHA-256 over the task ids and the suites' digests, in order.
@@ -76,12 +99,23 @@ class Bank:
         return total.hexdigest()
 
     def _placed(self) -> Iterator[tuple[str, Task]]:
+        return ((place, load()) for place, load in self._pieces())
+
+    def _pieces(self) -> Iterator[tuple[str, Callable[[], Task]]]:
+        """The place of each task, and what loads it."""
         for path in self.paths:
-            yield from _lines(path) if path.name.lower().endswith(_LINES) else _suite(path)
+            if path.name.lower().endswith(_LINES):
+                yield from _lines(path)
+            else:
+                yield _shown(path), partial(_suite, path)
 
     def _refuse_repeat(self, task_id: str, place: str) -> None:
         """Raise if the task id really stands at an earlier place."""
-        for first, task in takewhile(lambda placed: placed[0] != place, self._placed()):
+        for first, load in takewhile(lambda piece: piece[0] != place, self._pieces()):
+            try:
+                task = load()
+            except SpecError:  # that place has its own finding
+                continue
             if task.id == task_id:
                 raise SpecError(f"{place}: task: {task_id!r} is at {first} already: rename or remove one of them")
 
@@ -121,8 +155,12 @@ def bundled_banks(bundled: Path) -> list[str]:
     return sorted(folder.name for folder in bundled.iterdir() if any((folder / name).is_file() for name in _BUNDLED))
 
 
+def _key(task_id: str) -> int:
+    return int.from_bytes(hashlib.blake2b(task_id.encode(), digest_size=8).digest(), "big")
+
+
 def _is_bank_file(name: str) -> bool:
-    return name.lower().endswith(_SUITES + _LINES) and not name.startswith(".")
+    return not name.lower().endswith(_SCHEMA) and name.lower().endswith(_SUITES + _LINES) and not name.startswith(".")
 
 
 def _suite_files(folder: Path) -> tuple[Path, ...]:
@@ -169,25 +207,36 @@ def _open(path: Path) -> BinaryIO:
     return stream
 
 
-def _suite(path: Path) -> Iterator[tuple[str, Task]]:
-    """The one task of a suite file, and its place."""
+def _suite(path: Path) -> Task:
+    """The one task of a suite file."""
     with _open(path) as stream:
         try:
             data = stream.read(MAX_BYTES + 1)
         except OSError as exc:
             raise SpecError(f"{_shown(path)}: cannot be read ({_reason(exc)})") from exc
-    yield _shown(path), task_of(load_suite(data, _shown(path)))
+    return task_of(load_suite(data, _shown(path)))
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Task]]:
-    """The tasks of a JSONL file, and their places; blank lines do not count."""
+def _lines(path: Path) -> Iterator[tuple[str, Callable[[], Task]]]:
+    """The places of a JSONL file's tasks, and what loads them; blank lines do not count."""
+    name = _shown(path)
+    for number, line in raw_lines(path):
+        yield f"{name}:{number}", partial(load_bank_line, line, name, number)
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a JSONL or JSONL.gz file that are not blank, with their numbers from 1.
+
+    Raises:
+        SpecError: The file cannot be read, its gzip data is damaged, or a line is too long.
+    """
     name = _shown(path)
     with _open(path) as file, closing(_unpacked(file, name)) as stream:
         number = 0
         while line := _line(stream, name, number + 1):
             number += 1
             if not line.isspace():
-                yield f"{name}:{number}", load_bank_line(line, name, number)
+                yield number, line
 
 
 def _unpacked(file: BinaryIO, name: str) -> IO[bytes]:

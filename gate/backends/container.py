@@ -67,7 +67,7 @@ class ContainerSandbox:
         self._threads = anyio.CapacityLimiter(2 * concurrency + 4)
         self._door = anyio.Lock()
         self.boxes = Boxes(client, image.id, seccomp=seccomp, labels=labels, runtime=runtime, removers=concurrency + 1)
-        size = concurrency + 1 if pool_size is None else pool_size
+        size = 2 * concurrency + 2 if pool_size is None else pool_size
         self._pool = Pool(self.boxes, size=size, starters=concurrency + 1)
 
     async def __aenter__(self) -> ContainerSandbox:

@@ -21,6 +21,8 @@ app = typer.Typer(
 )
 image_app = typer.Typer(help="The image that candidates run in.", no_args_is_help=True)
 app.add_typer(image_app, name="image")
+import_app = typer.Typer(help="Tests that others wrote, as suites and banks.", no_args_is_help=True)
+app.add_typer(import_app, name="import")
 
 
 class Isolation(StrEnum):
@@ -101,6 +103,9 @@ def run_command(
     infra_budget: Annotated[
         str | None, typer.Option("--infra-budget", help="Share of tasks that our own world may fail; default 1%.")
     ] = None,
+    require_sound: Annotated[
+        bool, typer.Option("--require-sound", help="Draw nothing where `gate check` finds a suite weak or invalid.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
     quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every decision.")] = False,
@@ -134,6 +139,7 @@ def run_command(
         out=out,
         jobs=jobs,
         max_connections=max_connections,
+        require_sound=require_sound,
         quiet=quiet,
         verbose=verbose,
         json=json,
@@ -293,10 +299,20 @@ def check_command(
     jobs: Jobs = None,
     json: Json = False,
 ) -> None:
-    """Is the gauge sound: the schema holds, the reference passes, must_fail programs are refused."""
+    """Is the gauge sound: schema, reference passes, must_fail refused, programs that know nothing refused."""
     from gate.cli import check as verb
 
     raise typer.Exit(verb.check(banks, runtime=runtime, jobs=jobs, as_json=json))
+
+
+@app.command("init", epilog="Example: gate init mine")
+def init_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; nothing is overwritten.")],
+) -> None:
+    """Write a starter suite with comments, and a program to try on it."""
+    from gate.cli import init as verb
+
+    raise typer.Exit(verb.init(folder))
 
 
 @app.command("demo", epilog="Example: gate demo")
@@ -362,3 +378,56 @@ def image_build_command(
     from gate.cli import image as verb
 
     raise typer.Exit(verb.build(base=base, quiet=quiet, as_json=json))
+
+
+@import_app.command("asserts", epilog="Example: gate import asserts tests/test_words.py -o suites/words.yaml")
+def import_asserts_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE.py", help="Asserts, pytest functions, or a check(candidate).")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="SUITE", help="The suite's file; default: stdout.")
+    ] = None,
+    entry_point: Annotated[
+        str | None, typer.Option("--entry-point", metavar="NAME", help="The function under test, if it is not plain.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", help="The task's id; default: the file's name.")] = None,
+    runtime: Runtime = None,
+    json: Json = False,
+) -> None:
+    """Asserts on literals become a suite; the rest is listed. The file is parsed in the sandbox and never run."""
+    from gate.cli import import_asserts as verb
+
+    raise typer.Exit(
+        verb.import_asserts(file, out=out, entry_point=entry_point, task=task, runtime=runtime, as_json=json)
+    )
+
+
+Rows = Annotated[Path, typer.Argument(metavar="FILE", help="The benchmark's rows: .jsonl, .jsonl.gz or .json.")]
+BankOut = Annotated[Path, typer.Option("-o", "--out", metavar="BANK", help="A .jsonl or .jsonl.gz file.")]
+Visible = Annotated[
+    int | None,
+    typer.Option("--visible", min=1, help="So many tests of each task decide, the others are hidden; default: all."),
+]
+
+
+@import_app.command("livecodebench", epilog="Example: gate import livecodebench test.jsonl -o lcb.jsonl.gz")
+def import_livecodebench_command(file: Rows, out: BankOut, json: Json = False) -> None:
+    """LiveCodeBench: public test cases decide, private ones are hidden. Nothing is unpickled."""
+    from gate.cli import import_bank as verb
+
+    raise typer.Exit(verb.import_bank("livecodebench", file, out=out, visible=None, as_json=json))
+
+
+@import_app.command("apps", epilog="Example: gate import apps test.jsonl -o apps.jsonl.gz --visible 3")
+def import_apps_command(file: Rows, out: BankOut, visible: Visible = None, json: Json = False) -> None:
+    """APPS: input_output, of functions and of programs."""
+    from gate.cli import import_bank as verb
+
+    raise typer.Exit(verb.import_bank("apps", file, out=out, visible=visible, as_json=json))
+
+
+@import_app.command("commonoj", epilog="Example: gate import commonoj rows.jsonl -o oj.jsonl.gz --visible 3")
+def import_commonoj_command(file: Rows, out: BankOut, visible: Visible = None, json: Json = False) -> None:
+    """CommonOJ of SandboxFusion: programs on standard input and output."""
+    from gate.cli import import_bank as verb
+
+    raise typer.Exit(verb.import_bank("commonoj", file, out=out, visible=visible, as_json=json))

@@ -1,19 +1,37 @@
-"""`gate check`: is the gauge sound."""
+"""`gate check`: is the gauge sound.
+
+Theory of operation. A bank is a stream and stays one: suites are read by the batch, each
+batch is held against the programs that know nothing (pure, on the host) and against its
+own programs (in the sandbox), and its findings go out in the bank's order before the next
+is read. The sandbox, and all that speaks to an engine, is loaded when the first suite
+brings a program of its own: most suites are checked without, in well under a second.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass, field
+from itertools import islice
 
 import anyio
 
 from gate.backends.banks import open_bank
-from gate.cli import exits, printing, wiring
-from gate.cli.try_one import judge
+from gate.cli import exits, printing
 from gate.errors import SpecError
-from gate.model import Json, Outcome, SuiteSpec
+from gate.model import Json, Outcome, SuiteSpec, Task
 from gate.resources import suites_dir
 from gate.seams import Sandbox
+from gate.strength import Strength, strength
+
+_BATCH = 64
+
+Read = tuple[str, Task | SpecError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,97 +48,166 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What became of one suite: "sound", "weak" or "invalid"."""
+    """What became of one suite: "sound", "weak" or "invalid".
+
+    Attributes:
+        task: Its id; None where it did not load.
+        strength: What programs that know nothing say of it; None where it did not load.
+    """
 
     task: str | None
     status: str
     problems: tuple[Problem, ...] = ()
+    strength: Strength | None = None
 
     def as_json(self) -> dict[str, Json]:
         """As `gate.check/1` spells it."""
-        problems = [problem.as_json() for problem in self.problems]
-        return {"task": self.task, "status": self.status, "problems": problems, "strength": {}}
+        return {
+            "task": self.task,
+            "status": self.status,
+            "problems": [problem.as_json() for problem in self.problems],
+            "strength": {} if self.strength is None else self.strength.as_json(),
+        }
 
 
 def check(references: Sequence[str], *, runtime: str | None, jobs: int | None, as_json: bool) -> int:
     """Check all, print, and say with the exit code: 0 sound, 1 weak, 2 invalid."""
-    findings: list[Finding] = []
+    statuses: Counter[str] = Counter()
+    anyio.run(_check_all, references, Programs(runtime=runtime, jobs=jobs), statuses, as_json)
+    return exits.USAGE if statuses["invalid"] else exits.REFUSED if statuses["weak"] else exits.DONE
+
+
+async def _check_all(references: Sequence[str], programs: Programs, statuses: Counter[str], as_json: bool) -> None:
+    """Print every finding as it comes; JSON goes out at the end, so that it is whole or not there."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as kept, closing(_read_all(references)) as stream:
+        async for finding in findings(stream, programs):
+            statuses[finding.status] += 1
+            if as_json:
+                kept.write(f"{', ' if statuses.total() > 1 else ''}{json.dumps(finding.as_json())}")
+            else:
+                for line in finding_lines(finding):
+                    print(line)
+        if as_json:
+            kept.seek(0)
+            sys.stdout.write('{"schema": "gate.check/1", "suites": [')
+            shutil.copyfileobj(kept, sys.stdout)
+            sys.stdout.write("]}\n")
+        else:
+            print(counts_line(statuses))
+
+
+def _read_all(references: Sequence[str]) -> Generator[Read, None, None]:
+    """All that the banks hold, in order; what cannot be opened is a finding as well."""
     for reference in references:
-        findings += check_bank(reference, runtime=runtime, jobs=jobs or wiring.default_jobs())
-    if as_json:
-        printing.print_json({"schema": "gate.check/1", "suites": [finding.as_json() for finding in findings]})
-    else:
-        print("\n".join(finding_lines(findings)))
-    statuses = {finding.status for finding in findings}
-    return exits.USAGE if "invalid" in statuses else exits.REFUSED if "weak" in statuses else exits.DONE
+        try:
+            yield from open_bank(reference, suites_dir()).findings()
+        except SpecError as exc:
+            yield reference, exc
 
 
-def check_bank(reference: str, *, runtime: str | None, jobs: int) -> list[Finding]:
-    """The findings of one bank, in its order; what does not load ends it."""
-    findings: list[Finding] = []
-    runnable: list[SuiteSpec] = []
-    try:
-        for task in open_bank(reference, suites_dir()).tasks():
-            findings.append(Finding(task=task.id, status="sound"))
-            if task.suite.reference or task.suite.must_fail:
-                runnable.append(task.suite)
-    except SpecError as exc:
-        where, _, what = str(exc).partition(": ")
-        findings.append(Finding(task=None, status="invalid", problems=(Problem(where=where, what=what),)))
-    if runnable:
-        problems = anyio.run(_run_programs, runnable, runtime, jobs)
-        findings = [with_problems(finding, problems.get(finding.task or "", ())) for finding in findings]
-    return findings
+@dataclass(slots=True)
+class Programs:
+    """The sandbox for the suites' own programs, opened at the first need."""
+
+    runtime: str | None
+    jobs: int | None = None
+    sandbox: Sandbox | None = None
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    async def open(self) -> Sandbox:
+        """The sandbox, checked and ready."""
+        from gate.cli import wiring
+
+        if self.sandbox is None:
+            self.jobs = self.jobs or wiring.default_jobs()
+            known = wiring.open_engine(self.runtime)
+            opened = wiring.open_sandbox(known, runtime=self.runtime, concurrency=self.jobs)
+            self.sandbox = await self.stack.enter_async_context(opened)
+        return self.sandbox
 
 
-def with_problems(finding: Finding, problems: Sequence[Problem]) -> Finding:
-    """The finding, made invalid by problems where there are any."""
-    if not problems:
-        return finding
-    return Finding(task=finding.task, status="invalid", problems=(*finding.problems, *problems))
+async def findings(stream: Iterable[Read], programs: Programs) -> AsyncIterator[Finding]:
+    """The finding for each suite of a stream, in order.
+
+    Raises:
+        SandboxError: There are programs to run, and no engine runs them.
+    """
+    reading = iter(stream)
+    async with programs.stack:
+        while batch := list(islice(reading, _BATCH)):
+            problems = await _program_problems(batch, programs)
+            for index, (place, read) in enumerate(batch):
+                yield finding_of(place, read, problems.get(index, ()))
 
 
-async def _run_programs(suites: Sequence[SuiteSpec], runtime: str | None, jobs: int) -> dict[str, list[Problem]]:
-    """Run the references and the must_fail programs; the problems, by task."""
-    problems: dict[str, list[Problem]] = {}
-    known = wiring.open_engine(runtime)
+def finding_of(place: str, read: Task | SpecError, problems: Sequence[Problem]) -> Finding:
+    """What became of one suite, with what is wrong by its own programs."""
+    if isinstance(read, SpecError):
+        where, _, what = str(read).partition(": ")
+        return Finding(task=None, status="invalid", problems=(Problem(where=where, what=what),))
+    found = strength(read)
+    weaknesses = tuple(
+        Problem(where=f"{place}: tests", what=f"weak: a program that {program} passes {_all(found.tests)}")
+        for program in found.programs
+    )
+    status = "invalid" if problems else "weak" if found.weak else "sound"
+    return Finding(task=read.id, status=status, problems=(*problems, *weaknesses), strength=found)
 
-    async def work(stream: list[SuiteSpec], sandbox: Sandbox) -> None:
-        while stream:
-            suite = stream.pop()
-            found = await program_problems(suite, sandbox)
-            if found:
-                problems[suite.task_id] = found
 
-    async with wiring.open_sandbox(known, runtime=runtime, concurrency=jobs) as sandbox:
-        stream = list(reversed(suites))
+def _all(tests: int) -> str:
+    return "the only test" if tests == 1 else f"all {tests} tests"
+
+
+async def _program_problems(batch: Sequence[Read], programs: Programs) -> dict[int, list[Problem]]:
+    """Run the references and the must_fail programs of a batch; the problems, by position."""
+    problems: dict[int, list[Problem]] = {}
+    waiting = [
+        (index, place, read.suite)
+        for index, (place, read) in enumerate(batch)
+        if isinstance(read, Task) and (read.suite.reference or read.suite.must_fail)
+    ]
+
+    async def work(sandbox: Sandbox) -> None:
+        while waiting:
+            index, place, suite = waiting.pop(0)
+            problems[index] = await program_problems(place, suite, sandbox)
+
+    if waiting:
+        sandbox = await programs.open()
         async with anyio.create_task_group() as group:
-            for _ in range(jobs):
-                group.start_soon(work, stream, sandbox)
+            for _ in range(programs.jobs or 1):
+                group.start_soon(work, sandbox)
     return problems
 
 
-async def program_problems(suite: SuiteSpec, sandbox: Sandbox) -> list[Problem]:
+async def program_problems(place: str, suite: SuiteSpec, sandbox: Sandbox) -> list[Problem]:
     """What is wrong with one suite by its own programs."""
+    from gate.cli.try_one import judge
+
     found: list[Problem] = []
     if suite.reference is not None:
         verdict = await judge(suite, suite.reference, sandbox=sandbox)
         if verdict.outcome is not Outcome.PASS:
-            what = f"the reference does not pass: {verdict.reason}, test {verdict.test}: {verdict.detail}"
-            found.append(Problem(where=f"{suite.task_id}: reference", what=what))
+            test = "" if verdict.test is None else f" at tests[{verdict.test}]"
+            what = f"does not pass: {verdict.reason}{test}: {verdict.detail}"
+            found.append(Problem(where=f"{place}: reference", what=what))
     for index, program in enumerate(suite.must_fail):
         verdict = await judge(suite, program, sandbox=sandbox)
         if verdict.outcome is not Outcome.FAIL:
-            what = "a program that must be refused passes" if verdict.outcome is Outcome.PASS else verdict.detail
-            found.append(Problem(where=f"{suite.task_id}: must_fail[{index}]", what=what))
+            what = "must be refused, and passes" if verdict.outcome is Outcome.PASS else verdict.detail
+            found.append(Problem(where=f"{place}: must_fail[{index}]", what=what))
     return found
 
 
-def finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """The findings in words: every problem, then the counts."""
-    lines = [
-        f"{problem.where}: {printing.escape(problem.what)}" for finding in findings for problem in finding.problems
-    ]
-    counts = {status: sum(finding.status == status for finding in findings) for status in ("sound", "weak", "invalid")}
-    words = ", ".join(f"{number} {status}" for status, number in counts.items())
-    return [*lines, f"{len(findings)} suites: {words}"]
+def finding_lines(finding: Finding) -> Iterator[str]:
+    """One line for a suite that is not sound: the first problem, and how many more there are."""
+    if finding.problems:
+        first, *others = finding.problems
+        more = f" (and {len(others)} more)" if others else ""
+        yield printing.escape(f"{first.where}: {first.what}{more}").replace("\n", " ")
+
+
+def counts_line(statuses: Counter[str]) -> str:
+    """How many suites there are of each kind."""
+    words = ", ".join(f"{statuses[status]} {status}" for status in ("sound", "weak", "invalid"))
+    return f"{statuses.total()} suite{'' if statuses.total() == 1 else 's'}: {words}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from gate import engine, records
+from gate import engine, records, rules
 from gate.backends.jsonl import LineIndex, read_lines
 from gate.backends.rundir import RunDir
 from gate.cli import printing, wiring
@@ -35,14 +35,6 @@ class Anew:
     judged: int
     verdicts: int
     mismatches: list[Mismatch] = field(default_factory=list)
-
-
-class Nowhere:
-    """A ledger that keeps nothing."""
-
-    def append(self, kind: str, body: dict[str, Json]) -> str:
-        """See `gate.seams.Ledger`."""
-        return ""
 
 
 def judge_anew(where: RunDir, index: LineIndex, head: str, number: int) -> Anew:
@@ -125,7 +117,8 @@ async def again(task: Task, candidate: Candidate, part: str, sandbox: Sandbox) -
     Raises:
         SandboxError: Our world failed: nothing can be said.
     """
-    judged = await engine.look(task, candidate, part, sandbox=sandbox, ledger=Nowhere())
-    if judged.verdict.outcome is Outcome.ERROR:
-        raise SandboxError(f"{task.id}: draw {candidate.index} could not be executed anew: {judged.verdict.detail}")
-    return judged.verdict
+    tests, _, repeat = rules.part_of(task.suite, part)
+    verdict = await engine.verdict_on(candidate, task.suite, tests, sandbox=sandbox, repeat=repeat)
+    if verdict.outcome is Outcome.ERROR:
+        raise SandboxError(f"{task.id}: draw {candidate.index} could not be executed anew: {verdict.detail}")
+    return verdict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
@@ -18,15 +19,17 @@ from gate.backends import leftovers
 from gate.backends.banks import Bank, open_bank
 from gate.backends.jsonl import FIRST, JsonlLedger
 from gate.backends.rundir import RunDir
-from gate.cli import exits, printing, wiring
+from gate.cli import check, exits, printing, wiring
 from gate.cli.derive import closing_counts, derive_summary, write_derived
 from gate.cli.replayed import KIND
-from gate.errors import IntegrityError, SpecError
+from gate.errors import IntegrityError, SpecError, UnsoundError
 from gate.history import History
 from gate.model import Json, Task, digest_bytes
 from gate.report import data
+from gate.report.premise import weakness_sentence
 from gate.resources import suites_dir
 from gate.rules import MAX_DRAWS
+from gate.strength import Strengths, strength
 from gate.summary import Summary
 from gate.version import gate_version
 
@@ -74,6 +77,7 @@ class RunOptions:
     out: Path | None = None
     jobs: int | None = None
     max_connections: int | None = None
+    require_sound: bool = False
     quiet: bool = False
     verbose: bool = False
     json: bool = False
@@ -153,6 +157,8 @@ def execute(options: RunOptions, where: RunDir) -> Outcome:
         raise SpecError(f"{where.path}: is a replay: go on with the same gate replay and --out {where.path}")
     if options.resume is not None:
         refuse_other_options(options, where, config, known)
+        if options.require_sound:
+            refuse_unsound(options, where)
     spec = options.source or wiring.source_spec(config["source"])
     opened = wiring.open_source(spec, config["options"], options.max_connections)
     with opened as source, JsonlLedger(where.ledger) as ledger:
@@ -191,6 +197,7 @@ def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
     bound = options.bound.as_json()
     with wiring.open_source(options.source, bound) as source, where.beginning() as begun:
         suites_digest, number = begun.write_suites(selected(bank, options.bound))
+        look_at_gauge(options, begun)
         warn_unknown(source, bank)
         config = {
             "schema": "gate.config/1",
@@ -202,6 +209,42 @@ def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
             **wiring.engine_facts(known, options.bound.runtime),
         }
         begun.write_config(config)
+
+
+def look_at_gauge(options: RunOptions, where: RunDir) -> None:
+    """Say how many suites of a run are weak; with `require_sound`, refuse to draw unless all are sound.
+
+    Raises:
+        UnsoundError: One is not.
+    """
+    if options.require_sound:
+        refuse_unsound(options, where)
+        return
+    strengths = Strengths()
+    for suite in where.suite_specs():
+        strengths.add(strength(suite))
+    if strengths.weak:
+        printing.say(f"gate: {weakness_sentence(strengths.weakness())}")
+
+
+def refuse_unsound(options: RunOptions, where: RunDir) -> None:
+    """Hold the suites of a run to what `gate check` asks for, references included.
+
+    Raises:
+        UnsoundError: One is weak, or wrong by its own programs.
+    """
+    statuses: Counter[str] = Counter()
+    first: list[str] = []
+
+    async def look() -> None:
+        reading = ((task.id, task) for task in where.tasks())
+        async for finding in check.findings(reading, check.Programs(runtime=options.bound.runtime, jobs=options.jobs)):
+            statuses[finding.status] += 1
+            first.extend(check.finding_lines(finding) if not first else ())
+
+    anyio.run(look)
+    if first:
+        raise UnsoundError(f"--require-sound: {check.counts_line(statuses)}; nothing was drawn; the first: {first[0]}")
 
 
 def refuse_other_options(options: RunOptions, where: RunDir, config: dict[str, Json], known: wiring.Engine) -> None:

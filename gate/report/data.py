@@ -29,6 +29,7 @@ def run_json(run: dict[str, Json], summary: Summary, *, head: str) -> dict[str, 
         "refusals": summary.refusals,
         "isolation": run["options"]["isolation"],
         "visible_subset_of_hidden": summary.containment.holds,
+        "strength": summary.weakness.as_json(),
         "hidden": None
         if hidden is None
         else {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gate.model import Json
 from gate.report import marks
-from gate.report.premise import PREMISE, containment_line
+from gate.report.premise import PREMISE, containment_line, strength_line
 from gate.stats import wilson
 from gate.summary import Summary
 
@@ -23,7 +23,7 @@ def render(run: dict[str, Json], summary: Summary) -> str:
     sections = (
         f"# Acceptance gate: {marks.plain(run['bank']['name'])}\n",
         headline(run, summary),
-        "## The premise\n\n" + PREMISE + "\n" + containment_line(run["bank"]["name"], summary.containment) + "\n",
+        "## The premise\n\n" + PREMISE + "\n" + bank_lines(run["bank"]["name"], summary),
         "## Counts\n\n" + counts(summary),
         measured(summary),
         reasons(summary),
@@ -43,6 +43,11 @@ def headline(run: dict[str, Json], summary: Summary) -> str:
     if summary.hidden is not None:
         text += f", {share(summary.hidden.success, summary.tasks)} right on the hidden tests"
     return text + f", at {summary.calls_per_task:.2f} calls a task.** A refusal counts as a failure.\n"
+
+
+def bank_lines(bank: str, summary: Summary) -> str:
+    """What is to be known of a bank beside the premise: whether V ⊆ GT, and how strong its suites are."""
+    return f"{containment_line(bank, summary.containment)}\n{strength_line(bank, summary.weakness)}\n"
 
 
 def counts(summary: Summary) -> str:

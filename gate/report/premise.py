@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gate.report import marks
+from gate.strength import Weakness
 from gate.summary import Containment
 
 PREMISE = """\
@@ -21,4 +22,21 @@ def containment_line(bank: str, containment: Containment) -> str:
     return (
         f"- {marks.code(bank)}: V ⊆ GT: {word}, the hidden tests contain the visible ones in "
         f"{containment.contained} of {containment.tasks} tasks."
+    )
+
+
+def strength_line(bank: str, weakness: Weakness) -> str:
+    """How many suites of a bank are weak: what is delivered is worth as much as the tests that let it through."""
+    return f"- {marks.code(bank)}: strength: {weakness_sentence(weakness)}."
+
+
+def weakness_sentence(weakness: Weakness) -> str:
+    """`157 of 157 suites are weak: …`, with the program that gets through most of them."""
+    counted = f"{weakness.weak} of {weakness.suites} suite{'' if weakness.suites == 1 else 's'}"
+    if weakness.commonest is None:
+        return f"{counted} are weak: no program that knows nothing of the task passes one"
+    verb = "is" if weakness.weak == 1 else "are"
+    return (
+        f"{counted} {verb} weak: a program that knows nothing of the task passes; "
+        f"most often one that {weakness.commonest} ({weakness.passed})"
     )

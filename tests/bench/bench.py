@@ -2,9 +2,10 @@
 
 Ways: the hardened `docker run` command, the Docker SDK, ours without and with containers
 made ahead. Same image, runner, flags and work: one candidate, ten calls. The ways take
-turns in random order, so that a loaded moment hits all of them. CPU is that of the whole
-machine (client, engine, shims, runtimes, containers and kernel) from /proc/stat, so run
-it on a quiet one; ratios within one run are what counts.
+turns in random order, so that a loaded moment hits all of them. All of it runs on an
+engine of the benchmark's own (engine.py), whose CPU is counted apart: client, engine
+with its runtimes, containers. CPU ratios are so hardly moved by other work; wall times
+are, so run it on a quiet machine. Ratios within one run are what counts.
 
 Writes tests/bench/results.json: raw samples, versions, ratios.
 """
@@ -28,12 +29,13 @@ from typing import Any
 import anyio
 import docker.errors
 from anyio import to_thread
+from engine import PARTS, BenchEngine
 
 from gate import wire
 from gate.backends import hardening
 from gate.backends.boxes import hang_up
 from gate.backends.container import ContainerSandbox
-from gate.backends.docker_client import connect
+from gate.backends.docker_client import Client, connect
 from gate.backends.image import find_image
 from gate.backends.labels import owner_labels
 from gate.model import Call, Candidate, Exit, Limits
@@ -46,21 +48,15 @@ LIMITS = Limits()
 REQUEST = wire.encode_request(CODE.encode(), "add", CALLS, LIMITS, wall_s=60)
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SETTLE_S = 2.0
-SAMPLES = int(os.environ.get("SAMPLES", "12"))
+SAMPLES = int(os.environ.get("SAMPLES", "20"))
 
 Way = Callable[[], Awaitable[None]]
 
 
-def cpu_s() -> float:
-    """CPU seconds that the machine has spent, all but idle and waiting."""
-    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    return (sum(fields[:3]) + sum(fields[5:8])) / os.sysconf("SC_CLK_TCK")
-
-
-def command(image: str, seccomp: str, runtime: str) -> list[str]:
+def command(address: str, image: str, seccomp: str, runtime: str) -> list[str]:
     """The `docker run` that says what our create request says."""
     host = hardening.host_config(seccomp=seccomp, memory_mb=LIMITS.memory_mb, runtime=runtime)
-    flags = ["docker", "run", "--rm", "-i", "--pull", "never", "--runtime", runtime, "--network", "none"]
+    flags = ["docker", "-H", address, "run", "--rm", "-i", "--pull", "never", "--runtime", runtime, "--network", "none"]
     flags += ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true"]
     flags += ["--security-opt", f"seccomp={seccomp}", "--pids-limit", str(host["PidsLimit"])]
     flags += ["--memory", str(host["Memory"]), "--memory-swap", str(host["MemorySwap"]), "--cpus", "1"]
@@ -132,7 +128,7 @@ async def run_ours(sandbox: ContainerSandbox) -> None:
     assert seen.exit is Exit.OK and [reply.value for reply in seen.replies] == [2 * n + 1 for n in range(10)]
 
 
-async def measure(way: Way, concurrency: int) -> dict[str, Any]:
+async def measure(engine: BenchEngine, way: Way, concurrency: int) -> dict[str, Any]:
     """One block: so many candidates, so many at a time."""
     walls: list[float] = []
     number = SAMPLES * (1 if concurrency == 1 else 2)
@@ -144,13 +140,15 @@ async def measure(way: Way, concurrency: int) -> dict[str, Any]:
             await way()
             walls.append(time.monotonic() - begun_s)
 
-    await anyio.sleep(SETTLE_S)  # pools of other ways fill up, and removals end
-    cpu_before_s, before_s = cpu_s(), time.monotonic()
+    await anyio.sleep(SETTLE_S)  # pools fill up, and what other ways left to do is done
+    cpu_before_s, before_s = engine.cpu_s(), time.monotonic()
     async with anyio.create_task_group() as group:
         for _ in range(concurrency):
             group.start_soon(work)
     took_s = time.monotonic() - before_s
-    return {"walls_s": walls, "per_s": number / took_s, "cpu_s": (cpu_s() - cpu_before_s) / number}
+    await anyio.sleep(SETTLE_S)  # what was removed in the background is paid for too
+    cpu_s = {part: (spent_s - cpu_before_s[part]) / number for part, spent_s in engine.cpu_s().items()}
+    return {"walls_s": walls, "per_s": number / took_s, "cpu_s": cpu_s}
 
 
 def starts(client: Any, image: str, runtime: str) -> bool:
@@ -168,27 +166,42 @@ def starts(client: Any, image: str, runtime: str) -> bool:
 
 
 async def main() -> None:
-    """All ways, in turns; then the table and the file."""
-    client = connect()
-    image = find_image(client)
+    """All ways, in turns, on an engine of their own; then the table and the file."""
+    at_hand = connect()
+    image = find_image(at_hand)
     assert image is not None, "build the image first: make image"
+    saved = b"".join(at_hand.get_image(image.id))
+    at_hand.close()
+    with BenchEngine() as engine:
+        engine.load(saved)
+        client = Client(base_url=engine.address, version="auto")
+        image = find_image(client)
+        assert image is not None
+        blocks = await run_all(engine, client, image)
+        write(blocks, client.info(), client.version(), image.content)
+        client.close()
+
+
+async def run_all(engine: BenchEngine, client: Any, image: Any) -> dict[str, list[dict[str, Any]]]:
+    """So many rounds of all ways, each round in an order of its own."""
     seccomp = (sandbox_dir() / "seccomp.json").read_text()
-    info, version = client.info(), client.version()
-    runtimes = [name for name in ("runc", "crun") if name in info["Runtimes"] and starts(client, image.id, name)]
+    plain = engine.client()
+    known = client.info()["Runtimes"]
+    runtimes = [name for name in ("runc", "crun") if name in known and starts(client, image.id, name)]
     blocks: dict[str, list[dict[str, Any]]] = {}
     async with AsyncExitStack() as stack:
         profile = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "seccomp.json"
         profile.write_text(seccomp)
         ways: dict[str, tuple[Way, int]] = {}
         for runtime in runtimes:
-            words = command(image.id, str(profile), runtime)
+            words = command(engine.address, image.id, str(profile), runtime)
             for concurrency in (1, 4):
 
                 async def by_command(words: list[str] = words) -> None:
                     await to_thread.run_sync(run_command, words)
 
                 async def by_sdk(runtime: str = runtime) -> None:
-                    await to_thread.run_sync(run_sdk, client, image.id, seccomp, runtime)
+                    await to_thread.run_sync(run_sdk, plain, image.id, seccomp, runtime)
 
                 ways[f"docker run, {runtime}, -j {concurrency}"] = (by_command, concurrency)
                 ways[f"docker SDK, {runtime}, -j {concurrency}"] = (by_sdk, concurrency)
@@ -213,8 +226,8 @@ async def main() -> None:
             await way()  # warm
         for _ in range(ROUNDS):
             for name, (way, concurrency) in random.sample(list(ways.items()), len(ways)):
-                blocks.setdefault(name, []).append(await measure(way, concurrency))
-    write(blocks, info, version, image.content)
+                blocks.setdefault(name, []).append(await measure(engine, way, concurrency))
+    return blocks
 
 
 def write(blocks: dict[str, list[dict[str, Any]]], info: Any, version: Any, image: str) -> None:
@@ -226,10 +239,12 @@ def write(blocks: dict[str, list[dict[str, Any]]], info: Any, version: Any, imag
             "wall_median_ms": 1000 * statistics.median(walls),
             "wall_quartiles_ms": [1000 * cut for cut in statistics.quantiles(walls, n=4)],
             "per_s": statistics.median(block["per_s"] for block in found),
-            "cpu_ms": 1000 * statistics.median(block["cpu_s"] for block in found),
+            "cpu_ms": 1000 * statistics.median(sum(block["cpu_s"].values()) for block in found),
+            "cpu_parts_ms": {part: 1000 * statistics.median(block["cpu_s"][part] for block in found) for part in PARTS},
         }
         row = rows[name]
-        print(f"{name:36} {row['wall_median_ms']:7.1f} ms  {row['per_s']:6.1f} /s  {row['cpu_ms']:6.1f} ms CPU")
+        parts = ", ".join(f"{part} {spent_ms:.0f}" for part, spent_ms in row["cpu_parts_ms"].items())
+        print(f"{name:30} {row['wall_median_ms']:7.1f} ms {row['per_s']:6.1f} /s {row['cpu_ms']:6.1f} ms CPU ({parts})")
     ratios = {}
     for runtime in {name.split(", ")[1] for name in rows}:
         pool, ours = rows[f"ours with a pool, {runtime}, -j 1"], rows[f"ours, {runtime}, -j 1"]

@@ -1,0 +1,1 @@
+"""What `suites/convert.py` is made of: tests (`forms`), banks (`recipes`, `banks`), files (`files`)."""

@@ -1,0 +1,3 @@
+input()
+for number in range(-100, 100):
+    print(number)

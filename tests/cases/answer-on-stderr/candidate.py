@@ -1,0 +1,3 @@
+import sys
+
+print(2 * int(input()), file=sys.stderr)

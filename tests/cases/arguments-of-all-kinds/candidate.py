@@ -1,0 +1,2 @@
+def kinds(*args, last):
+    return [type(arg).__name__ for arg in (*args, last)]

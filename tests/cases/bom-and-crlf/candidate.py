@@ -1,0 +1,2 @@
+﻿import sys
+print(2 * int(sys.stdin.readline()))

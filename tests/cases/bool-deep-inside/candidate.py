@@ -1,0 +1,2 @@
+def flags(n):
+    return {"a": [True, {"b": False}]}

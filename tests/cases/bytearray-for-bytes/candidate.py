@@ -1,0 +1,2 @@
+def raw(text):
+    return bytearray(text, "ascii")

@@ -1,0 +1,3 @@
+class add:
+    def __new__(cls, a, b):
+        return a + b

@@ -1,0 +1,6 @@
+import sys
+
+
+def add(a, b):
+    sys.modules.clear()
+    return a + b

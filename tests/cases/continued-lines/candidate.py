@@ -1,0 +1,3 @@
+def add(a, b): \
+    c = a + b; \
+    return c

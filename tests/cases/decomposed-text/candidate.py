@@ -1,0 +1,2 @@
+def name():
+    return "e\u0301"

@@ -1,0 +1,1 @@
+exec("def add(a, b):\n    return a + b\n")

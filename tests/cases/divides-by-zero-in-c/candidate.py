@@ -1,0 +1,6 @@
+import os
+import signal
+
+
+def add(a, b):
+    os.kill(os.getpid(), signal.SIGFPE)

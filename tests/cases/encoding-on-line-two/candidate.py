@@ -1,0 +1,4 @@
+#!/usr/bin/env python3
+# vim: set fileencoding=cp1252 :
+def name():
+    return "€"

@@ -1,0 +1,3 @@
+# -*- coding: hex -*-
+def add(a, b):
+    return a + b

@@ -1,0 +1,3 @@
+print(2 * int(input()), flush=True)
+while True:
+    pass

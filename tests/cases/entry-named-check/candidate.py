@@ -1,0 +1,2 @@
+def check(n):
+    return n % 2 == 0

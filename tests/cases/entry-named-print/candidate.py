@@ -1,0 +1,2 @@
+def print(text):
+    return text + "!"

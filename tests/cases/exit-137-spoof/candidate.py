@@ -1,0 +1,5 @@
+import os
+
+
+def add(a, b):
+    os._exit(137)

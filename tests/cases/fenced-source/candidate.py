@@ -1,0 +1,4 @@
+```python
+def add(a, b):
+    return a + b
+```

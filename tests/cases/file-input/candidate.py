@@ -1,0 +1,4 @@
+import fileinput
+
+lines = [int(line) for line in fileinput.input()]
+print(sum(lines[1:]))

@@ -1,0 +1,2 @@
+def same(n):
+    return float(n)

@@ -1,0 +1,2 @@
+def smile():
+    return chr(0xD83D) + chr(0xDE00)

@@ -1,0 +1,3 @@
+name = "é"
+def add(a, b):
+    return a + b

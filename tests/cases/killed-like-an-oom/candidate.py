@@ -1,0 +1,5 @@
+import os
+
+
+def add(a, b):
+    os.kill(os.getpid(), 9)

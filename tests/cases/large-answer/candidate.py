@@ -1,0 +1,2 @@
+def letters():
+    return "x" * 5_000_000

@@ -1,0 +1,2 @@
+def sort_list(xs):
+    return map(int, sorted(xs))

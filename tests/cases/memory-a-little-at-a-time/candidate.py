@@ -1,0 +1,4 @@
+def add(a, b):
+    kept = []
+    while True:
+        kept.append([None] * 512)

@@ -1,0 +1,4 @@
+def add(a, b):
+        if a:
+	return a + b
+        return b

@@ -1,0 +1,2 @@
+def add(ﬁrst, größe):
+    return first + größe

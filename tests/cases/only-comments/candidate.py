@@ -1,0 +1,1 @@
+# I would add the two numbers.

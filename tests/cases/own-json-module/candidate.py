@@ -1,0 +1,7 @@
+import sys
+
+sys.modules["json"] = sys.modules["base64"] = None
+
+
+def add(a, b):
+    return a + b

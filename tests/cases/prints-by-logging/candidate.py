@@ -1,0 +1,5 @@
+import logging
+import sys
+
+logging.basicConfig(stream=sys.stdout, format="%(message)s", level=logging.INFO)
+logging.info(2 * int(input()))

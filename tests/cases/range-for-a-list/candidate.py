@@ -1,0 +1,2 @@
+def first(n):
+    return range(n)

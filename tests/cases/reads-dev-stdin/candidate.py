@@ -1,0 +1,2 @@
+with open("/dev/stdin") as file:
+    print(sum(map(int, file.read().split()[1:])))

@@ -1,0 +1,3 @@
+def grid(n):
+    row = [0] * n
+    return [row] * n

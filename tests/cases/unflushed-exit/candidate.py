@@ -1,0 +1,4 @@
+import os
+
+print(2 * int(input()))
+os._exit(0)

@@ -1,0 +1,3 @@
+# -*- coding: no-such-encoding -*-
+def add(a, b):
+    return a + b

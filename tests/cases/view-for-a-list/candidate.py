@@ -1,0 +1,2 @@
+def names(d):
+    return d.keys()

@@ -1,0 +1,9 @@
+import threading
+
+lock = threading.Lock()
+
+
+def add(a, b):
+    with lock:
+        with lock:
+            return a + b
