@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -52,15 +52,11 @@ class ReplayBound:
     tasks: tuple[str, ...] | None = None
     infra_budget: float | None = None
 
-    def as_json(self, isolation: str) -> dict[str, Json]:
-        """As `run.json` spells them, with the defaults filled in.
-
-        Args:
-            isolation: The boundary, where none was named.
-        """
+    def as_json(self) -> dict[str, Json]:
+        """As `run.json` spells them, with the defaults filled in; the boundary stays None where none was named."""
         return {
             "draws": self.draws or MAX_DRAWS,
-            "isolation": self.isolation or isolation,
+            "isolation": self.isolation,
             "runtime": self.runtime,
             "limit": self.limit,
             "tasks": list(self.tasks or ()),
@@ -130,7 +126,7 @@ def _execute(
     if not where.run_json.is_file():
         begin(where, options, bank, source, known, binding)
     config = where.read_config()
-    refuse_another(where, options, config, binding)
+    refuse_another(where, config, binding)
     with JsonlLedger(where.ledger, synced=ENDS) as ledger:
         index = take_up(where, ledger)
         try:
@@ -160,7 +156,7 @@ def what_binds(
 ) -> dict[str, Json]:
     """What a replay is bound to; one with another of these is another replay."""
     return {
-        "options": options.bound.as_json(wiring.replay_isolation(known)),
+        "options": options.bound.as_json(),
         "bank": bank.digest(),
         "pool": source.digest,
         "image": known.image.content,
@@ -183,6 +179,8 @@ def begin(
 ) -> None:
     """Write what a replay is bound to, in one step: there is a whole directory, or none."""
     bound = binding["options"]
+    if bound["isolation"] is None:
+        bound = {**bound, "isolation": wiring.replay_isolation(known, bound["runtime"])}
     with where.beginning() as begun:
         suites_digest, number = begun.write_suites(selected(bank, options.bound))
         warn_unknown(source, bank)
@@ -225,7 +223,7 @@ def source_counts(source: JoinedPools, bank: Bank, draws: int) -> dict[str, Json
     }
 
 
-def refuse_another(where: RunDir, options: ReplayOptions, config: dict[str, Json], binding: dict[str, Json]) -> None:
+def refuse_another(where: RunDir, config: dict[str, Json], binding: dict[str, Json]) -> None:
     """A replay goes on only as what it was begun as.
 
     Raises:
@@ -234,10 +232,9 @@ def refuse_another(where: RunDir, options: ReplayOptions, config: dict[str, Json
     """
     if config.get("kind") != KIND:
         raise SpecError(f"{where.path}: holds a run, no replay: choose another --out")
-    given = {field.name: getattr(options.bound, field.name) for field in fields(ReplayBound)}
     for name, value in binding["options"].items():
         recorded = config["options"].get(name)
-        if value != recorded and (name != "isolation" or given["isolation"] is not None):
+        if value != recorded and (name != "isolation" or value is not None):
             flag = "--" + name.replace("_", "-").replace("tasks", "task")
             raise SpecError(f"{flag} {value}: {where.path} was begun with {recorded}: choose another --out")
     recorded_now = {

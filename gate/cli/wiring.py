@@ -197,8 +197,8 @@ def engine_facts(engine: Engine, runtime: str | None) -> dict[str, Json]:
     }
 
 
-def replay_isolation(engine: Engine) -> str:
-    """The boundary that a replay uses where none is named."""
+def replay_isolation(engine: Engine, runtime: str | None) -> str:
+    """The boundary that a replay uses where none is named; asked once, when it begins."""
     return "container"
 
 
