@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from gate import outcomes, records, rules
 from gate.errors import IntegrityError
@@ -107,8 +108,13 @@ def is_complete(task: Task, pool: TaskPool, draws: int) -> bool:
 
 
 def decide_pool(task: Task, candidates: Sequence[Candidate], visible: Sequence[Verdict]) -> Decision:
-    """What the gate makes of a pool of which more is judged than it would have asked for."""
-    return rules.decide(task, candidates[: len(visible)], visible)
+    """What the gate makes of a pool of which more is judged than it would have asked for.
+
+    It stops at the first draw that is no failure, and draws after it are not used up.
+    """
+    fails = takewhile(lambda verdict: verdict.outcome is Outcome.FAIL, visible)
+    asked = min(len(visible), sum(1 for _ in fails) + 1)
+    return rules.decide(task, candidates[:asked], visible[:asked])
 
 
 def row_of(task: Task, pool: TaskPool) -> Row:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 from gate import records, rules
 from gate.model import Candidate, Decision, Json, Observation, Outcome, Task, Verdict, digest_json
-from gate.taskpool import PARTS, TaskPool, fold_pool, parts_of
+from gate.taskpool import PARTS, TaskPool, decide_pool, fold_pool, parts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def _verify_pool_decision(task: Task, pool: TaskPool, *, closed: bool) -> Iterat
             yield _mismatch(task, "decision", "the replay is closed", "there is none")
         return
     judged = [index for index in sorted(visible) if index < len(pool.candidates)]
-    derived = rules.decide(
+    derived = decide_pool(
         task, [pool.candidates[index] for index in judged], [visible[index].verdict for index in judged]
     )
     # A draw that was judged again may wait for the decision that follows from it.

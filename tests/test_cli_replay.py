@@ -108,6 +108,14 @@ def test_every_rule_is_counted(sandbox: EchoSandbox, files: tuple[Path, Path], t
     assert said["weak_oracle"] == {"accepted": 9, "wrong": 1}
     assert said["lossy_filter"] == {"correct": 9, "refused": 1}
     assert said["visible_subset_of_hidden"] is False
+    decisions = {each[0]: each[1:] for each in facts(tmp_path / "out") if len(each) == 4}
+    assert decisions == {
+        "t/0": ("delivered", 0, 1),
+        "t/1": ("delivered", 2, 3),
+        "t/2": ("delivered", 0, 1),
+        "t/3": ("refused", None, 5),
+        "t/4": ("refused", None, 5),
+    }
     assert verified(tmp_path / "out") == (0, [])
 
 
