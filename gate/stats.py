@@ -125,11 +125,10 @@ def _half_binomial_of_many(k: int, n: int) -> tuple[float, float]:
 def _ratios_below(k: int, n: int) -> Iterator[float]:
     """P(X = i) / P(X = k) for i = k, k - 1, … until nothing is added."""
     ratio = 1.0
-    for each in range(k, 0, -1):
+    while ratio > 1e-18:
         yield ratio
-        ratio *= each / (n - each + 1)
-        if ratio < 1e-18:
-            return
+        ratio *= k / (n - k + 1)
+        k -= 1
 
 
 def _stirling_rest(n: int) -> float:

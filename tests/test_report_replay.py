@@ -71,17 +71,13 @@ def test_more_draws_than_the_gate_takes_are_labelled() -> None:
     assert RESEARCH not in render_replay([five], isolation="container")
 
 
-def test_our_own_failures_are_in_the_result_and_take_the_headline() -> None:
-    """A draw on which our world failed is counted; beyond the budget there is no headline."""
-    rows = [made("!----", "-----"), *[made("+----", "+----")] * 9]
-    failed = tabled(rows)
+def test_our_own_failures_are_counted() -> None:
+    """A task with a draw on which our world failed is counted, in the result and beside the headline."""
+    failed = tabled([made("!----", "-----"), *[made("+----", "+----")] * 9])
     assert replay_json(failed, isolation="container")["infra"] == 1
-    assert "**No headline: our own world failed on a draw of 1 of 10 tasks.**" in render_replay(
-        [failed], isolation="container"
-    )
-    within = render_replay([failed], isolation="container", infra_budget=0.1)
-    assert "**The gate is right on 9 of 10 (90.0 %)" in within
-    assert "1 tasks have a draw on which our own world failed" in within
+    text = render_replay([failed], isolation="container")
+    assert "**The gate is right on 9 of 10 (90.0 %)" in text
+    assert "tasks with a draw on which our own world failed: 1; " in text
 
 
 def test_the_premise_stands_with_a_line_for_each_bank(of: Table) -> None:
@@ -131,10 +127,19 @@ def test_a_bank_s_name_cannot_end_its_cell() -> None:
     assert "\n# c" not in text
 
 
+def test_two_pools_of_one_bank_stay_two() -> None:
+    """Banks of one name keep their own figures, in the table of banks too."""
+    strong, weak = (tabled([*rows_of({"gate and majority": wins, "all right": 9})]) for wins in (8, 6))
+    text = render_replay([strong, weak], isolation="container")
+    assert "b=8 c=0, p = 0.0078 | 0.0156 |" in text
+    assert "b=6 c=0, p = 0.0312 | 0.0312 |" in text
+
+
 def test_nothing_to_count_still_renders() -> None:
     """No task, and tasks without hidden tests: a report without a headline."""
     empty = render_replay([tabled([])], isolation="container")
     assert "No headline: no task was judged" in empty
+    assert "side by side" not in render_replay([tabled([])] * 2, isolation="container")
     tally = Tally(2)
     tally.add(made("+-", "  "))
     blind = table(tally, bank="b", containment=Containment(tasks=0, contained=0))

@@ -94,19 +94,20 @@ def render_replay(
     *,
     isolation: str,
     conditions: Iterable[tuple[str, str]] = (),
-    infra_budget: float = 0.01,
 ) -> str:
     """The report of a replay of one bank or several; several also stand as one.
 
+    Whether failures of our own world are within their budget is for the caller to say
+    first; here they are counted.
+
     Args:
         conditions: More lines of what the numbers depend on, as (name, Markdown).
-        infra_budget: The share of tasks that may have met a failure of our own world.
     """
     shown = [*tables, together(tables)] if len(tables) > 1 else list(tables)
     draws = shown[-1].draws
     sections = (
         _title(tables, draws),
-        headline(shown[-1], infra_budget),
+        headline(shown[-1]),
         "## The premise\n\n" + PREMISE + "\n" + "".join(f"{_containment(each)}\n" for each in tables),
         _ceiling(shown),
         _rules(shown),
@@ -133,12 +134,10 @@ def _title(tables: Sequence[Table], draws: int) -> str:
     return f"# Replay: {names}\n{label}"
 
 
-def headline(of: Table, infra_budget: float) -> str:
+def headline(of: Table) -> str:
     """The one sentence, with what stands against it; or why there is none."""
     if not of.tasks:
         return "**No headline: no task was judged.**\n"
-    if of.infra > infra_budget * of.tasks:
-        return f"**No headline: our own world failed on a draw of {of.infra} of {of.tasks} tasks.**\n"
     if of.containment.tasks == 0:
         return "**No headline: no task has hidden tests, so nothing says what is right.**\n"
     gate, alone, most = (of.rules[name][-1] for name in (GATE, "single", "majority"))
@@ -154,11 +153,11 @@ def headline(of: Table, infra_budget: float) -> str:
 def _notes(of: Table) -> list[str]:
     """What the counts hold that a reader would not expect."""
     counted = (
-        (of.missing, "draws were missing from the pool; they count as failures."),
-        (of.infra, "tasks have a draw on which our own world failed; it counts as a failure."),
-        (of.unmeasured, "tasks have a draw that was not judged on hidden tests; it counts as a failure."),
+        (of.missing, "draws that the pool does not have"),
+        (of.infra, "tasks with a draw on which our own world failed"),
+        (of.unmeasured, "tasks with a draw that was not judged on hidden tests"),
     )
-    return [f"{number} {text}" for number, text in counted if number]
+    return [f"{text}: {number}; such a draw counts as a failure." for number, text in counted if number]
 
 
 def _ceiling(shown: Sequence[Table]) -> str:
@@ -221,9 +220,9 @@ def _banks(tables: Sequence[Table], shown: Sequence[Table]) -> str:
     filled = [each for each in tables if each.tasks]
     if not filled:
         return ""
-    adjusted = {each.bank: pair.p_holm for each, pair in zip(filled, across(filled, "single"), strict=True)}
+    adjusted = [p_read(pair.p_holm) for pair in across(filled, "single")]
     rows = []
-    for each in (each for each in shown if each.tasks):
+    for each, p_holm in zip([*filled, shown[-1]], [*adjusted, ""], strict=True):
         paired = comparison(each, "single").paired
         rows.append(
             (
@@ -232,7 +231,7 @@ def _banks(tables: Sequence[Table], shown: Sequence[Table]) -> str:
                 f"{pp(paired.delta_pp)} pp",
                 ci(paired),
                 f"b={paired.b} c={paired.c}, p = {p_read(paired.p_exact)}",
-                p_read(adjusted[each.bank]) if each is not shown[-1] else "",
+                p_holm,
                 f"{each.rules[GATE][-1].calls_per_task:.2f}",
             )
         )
