@@ -25,6 +25,7 @@ from gate.cli.replayed import (
     Replayed,
     closing_counts,
     derive_replay,
+    has_written,
     is_done,
     pool_of,
     result_json,
@@ -33,6 +34,7 @@ from gate.cli.replayed import (
 from gate.cli.run import selected, stop_on_signal, warn_unknown
 from gate.errors import IntegrityError, SpecError
 from gate.model import Json, digest_bytes, digest_json
+from gate.pools import Rule
 from gate.replay import replay_tasks
 from gate.resources import suites_dir
 from gate.rules import MAX_DRAWS
@@ -108,41 +110,86 @@ def replay(options: ReplayOptions) -> int:
 def execute(options: ReplayOptions) -> tuple[RunDir, Outcome]:
     """Everything but the printing: begin or take up the replay, judge what is left, derive."""
     rule = None if options.rule is None else load_rule(options.rule)
-    known = wiring.open_engine(options.bound.runtime)
-    leftovers.reap(known.client)
     bank = open_bank(options.bank, suites_dir())
     source = open_pools(options.pools)
     try:
-        return _execute(options, bank, source, known, rule)
+        return _execute(Asked(options=options, bank=bank, source=source, rule=rule))
     finally:
         source.close()
 
 
-def _execute(
-    options: ReplayOptions, bank: Bank, source: JoinedPools, known: wiring.Engine, rule: OwnRule | None
-) -> tuple[RunDir, Outcome]:
-    binding = what_binds(options, bank, source, known, rule)
-    where = RunDir(options.out or default_path(bank, binding))
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """What was asked for, opened; the engine only when something needs it: what is judged needs none."""
+
+    options: ReplayOptions
+    bank: Bank
+    source: JoinedPools
+    rule: OwnRule | None
+    _engine: wiring.Engine | None = None
+
+    @property
+    def engine(self) -> wiring.Engine:
+        """The engine that answers.
+
+        Raises:
+            SandboxError: None does.
+        """
+        if self._engine is None:
+            self._engine = wiring.open_engine(self.options.bound.runtime)
+            leftovers.reap(self._engine.client)
+        return self._engine
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """The user's own rule, by its name."""
+        return {} if self.rule is None else {self.rule.name: self.rule.choose}
+
+    def binding(self) -> dict[str, Json]:
+        """What a replay is bound to, whatever the engine; one with another of these is another replay."""
+        return {
+            "options": self.options.bound.as_json(),
+            "bank": self.bank.digest(),
+            "pool": self.source.digest,
+            "rule": None if self.rule is None else self.rule.as_json(),
+        }
+
+
+def _execute(asked: Asked) -> tuple[RunDir, Outcome]:
+    binding = asked.binding()
+    where = RunDir(asked.options.out or default_path(asked, binding))
     if not where.run_json.is_file():
-        begin(where, options, bank, source, known, binding)
+        begin(where, asked, binding)
     config = where.read_config()
     refuse_another(where, config, binding)
     with JsonlLedger(where.ledger, synced=ENDS) as ledger:
         index = take_up(where, ledger)
+        known = finished(where, config, asked, index)
+        if known is not None:
+            if not has_written(where, ledger.head):
+                write_replayed(where, config, known, ledger.head)
+            return where, Outcome(config=config, found=known, stopped=False)
         try:
-            stopped = judge_rest(options, where, config, source, known, ledger, index)
+            stopped = judge_rest(asked, where, config, ledger, index)
         except BaseException:
-            say_again(options, where)
+            say_again(asked.options, where)
             raise
-        if ledger.head != index.head:
-            index = PoolIndex(where.ledger)
-        found = derive_replay(where, index, config, {} if rule is None else {rule.name: rule.choose})
-        if not stopped and not is_closed(index, found):
+        found = derive_replay(where, PoolIndex(where.ledger), config, asked.rules)
+        if not stopped:
             close(where, ledger, found)
         write_replayed(where, config, found, ledger.head)
     if stopped:
-        say_again(options, where)
+        say_again(asked.options, where)
     return where, Outcome(config=config, found=found, stopped=stopped)
+
+
+def finished(where: RunDir, config: dict[str, Json], asked: Asked, index: PoolIndex) -> Replayed | None:
+    """What a closed replay adds up to, if our own world failed nowhere in it: then nothing is left to do."""
+    if index.last["kind"] != "closed":
+        return None
+    found = derive_replay(where, index, config, asked.rules)
+    closed = all(index.last.get(name) == count for name, count in closing_counts(found).items())
+    return found if closed and not found.decisions.infra and not found.pool.error_draws else None
 
 
 def say_again(options: ReplayOptions, where: RunDir) -> None:
@@ -151,36 +198,18 @@ def say_again(options: ReplayOptions, where: RunDir) -> None:
         printing.say(f"gate: go on with the same command; it has --out {shlex.quote(str(where.path))}")
 
 
-def what_binds(
-    options: ReplayOptions, bank: Bank, source: JoinedPools, known: wiring.Engine, rule: OwnRule | None
-) -> dict[str, Json]:
-    """What a replay is bound to; one with another of these is another replay."""
-    return {
-        "options": options.bound.as_json(),
-        "bank": bank.digest(),
-        "pool": source.digest,
-        "image": known.image.content,
-        "rule": None if rule is None else rule.as_json(),
-    }
-
-
-def default_path(bank: Bank, binding: dict[str, Json]) -> Path:
+def default_path(asked: Asked, binding: dict[str, Json]) -> Path:
     """Where a replay stands if --out does not say: the same for the same replay, so that a second one finds it."""
-    return Path("runs") / f"replay-{bank.name}-{digest_json([gate_version(), binding])[:12]}"
+    digest = digest_json([gate_version(), asked.engine.image.content, binding])
+    return Path("runs") / f"replay-{asked.bank.name}-{digest[:12]}"
 
 
-def begin(
-    where: RunDir,
-    options: ReplayOptions,
-    bank: Bank,
-    source: JoinedPools,
-    known: wiring.Engine,
-    binding: dict[str, Json],
-) -> None:
+def begin(where: RunDir, asked: Asked, binding: dict[str, Json]) -> None:
     """Write what a replay is bound to, in one step: there is a whole directory, or none."""
+    options, bank, source = asked.options, asked.bank, asked.source
     bound = binding["options"]
     if bound["isolation"] is None:
-        bound = {**bound, "isolation": wiring.replay_isolation(known, bound["runtime"])}
+        bound = {**bound, "isolation": wiring.replay_isolation(asked.engine, bound["runtime"])}
     with where.beginning() as begun:
         suites_digest, number = begun.write_suites(selected(bank, options.bound))
         warn_unknown(source, bank)
@@ -205,7 +234,7 @@ def begin(
                 "counts": source_counts(source, bank, bound["draws"]),
             },
             "rule": binding["rule"],
-            **wiring.engine_facts(known, bound["runtime"]),
+            **wiring.engine_facts(asked.engine, bound["runtime"]),
         }
         begun.write_config(config)
 
@@ -240,18 +269,19 @@ def refuse_another(where: RunDir, config: dict[str, Json], binding: dict[str, Js
     recorded_now = {
         "bank": config["bank"]["digest"],
         "pool": config["source"]["digest"],
-        "image": config["image"]["content"],
         "rule": config["rule"],
     }
     for name, recorded in recorded_now.items():
         if recorded != binding[name]:
-            raise SpecError(
-                f"{where.path}: was begun with another {name} ({_short(recorded)}, now {_short(binding[name])}): "
-                "choose another --out"
-            )
+            raise _another(where, name, recorded, binding[name])
     found = where.suites_digest()
     if found != config["suites_digest"]:
         raise IntegrityError(f"{where.suites}: has digest {found}, run.json says {config['suites_digest']}")
+
+
+def _another(where: RunDir, name: str, recorded: Json, given: Json) -> SpecError:
+    was, now = _short(recorded), _short(given)
+    return SpecError(f"{where.path}: was begun with another {name} ({was}, now {now}): choose another --out")
 
 
 def _short(value: Json) -> str:
@@ -277,12 +307,6 @@ def take_up(where: RunDir, ledger: JsonlLedger) -> PoolIndex:
     return index
 
 
-def is_closed(index: PoolIndex, found: Replayed) -> bool:
-    """Whether the ledger's last line closes it with these counts."""
-    counts = closing_counts(found)
-    return index.last["kind"] == "closed" and all(index.last.get(name) == count for name, count in counts.items())
-
-
 def close(where: RunDir, ledger: JsonlLedger, found: Replayed) -> None:
     """Close the ledger; replies that a killed process left without a line go."""
     store = ContentStore.beside(where.ledger)
@@ -291,48 +315,45 @@ def close(where: RunDir, ledger: JsonlLedger, found: Replayed) -> None:
     ledger.append("closed", closing_counts(found))
 
 
-def judge_rest(
-    options: ReplayOptions,
-    where: RunDir,
-    config: dict[str, Json],
-    source: JoinedPools,
-    known: wiring.Engine,
-    ledger: JsonlLedger,
-    index: PoolIndex,
-) -> bool:
-    """Judge all that is left; whether a signal stopped it."""
-    draws = config["options"]["draws"]
-    left = sum(not is_done(task, index, draws) for task in where.tasks())
-    if left == 0:
-        return False
+def judge_rest(asked: Asked, where: RunDir, config: dict[str, Json], ledger: JsonlLedger, index: PoolIndex) -> bool:
+    """Judge all that is left; whether a signal stopped it.
+
+    Raises:
+        SpecError: The engine has another image than the replay was begun in.
+    """
+    recorded, found = config["image"]["content"], asked.engine.image.content
+    if recorded != found:
+        raise _another(where, "image", recorded, found)
     with ObservationCache(where.path.absolute().parent / CACHE_NAME) as cache:
-        return anyio.run(_judge_rest, options, where, config, source, known, ledger, index, cache, left)
+        return anyio.run(_judge_rest, asked, where, config, ledger, index, cache)
 
 
 async def _judge_rest(
-    options: ReplayOptions,
+    asked: Asked,
     where: RunDir,
     config: dict[str, Json],
-    source: JoinedPools,
-    known: wiring.Engine,
     ledger: JsonlLedger,
     index: PoolIndex,
     cache: ObservationCache,
-    left: int,
 ) -> bool:
-    bound = config["options"]
+    bound, options = config["options"], asked.options
     jobs = options.jobs or wiring.default_jobs()
-    conditions = {"image": known.image.content, "isolation": bound["isolation"], "runtime": config["engine"]["runtime"]}
+    left = sum(not is_done(task, index, bound["draws"]) for task in where.tasks())
+    conditions = {
+        "image": config["image"]["content"],
+        "isolation": bound["isolation"],
+        "runtime": config["engine"]["runtime"],
+    }
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as watch:
             watch.start_soon(stop_on_signal, scope)
             with printing.progress(left, quiet=options.quiet, verbose=options.verbose) as shown:
                 async with wiring.open_when_needed(
-                    known, isolation=bound["isolation"], runtime=bound["runtime"], concurrency=jobs
+                    asked.engine, isolation=bound["isolation"], runtime=bound["runtime"], concurrency=jobs
                 ) as sandbox:
                     await replay_tasks(
                         (task for task in where.tasks() if not is_done(task, index, bound["draws"])),
-                        source=source,
+                        source=asked.source,
                         sandbox=CachedSandbox(sandbox, cache, conditions),
                         ledger=ledger,
                         concurrency=jobs,

@@ -15,6 +15,7 @@ from gate.outcomes import Row
 from gate.pools import Rule
 from gate.report import marks, replay
 from gate.report.markdown import digest_note
+from gate.report.premise import PREMISE, containment_line
 from gate.summary import Containment, visible_is_contained
 from gate.tables import Table, Tally, table
 from gate.taskpool import TaskPool, fold_pool, row_of
@@ -214,14 +215,14 @@ def result_json(config: dict[str, Json], found: Replayed) -> dict[str, Json]:
 def report_text(config: dict[str, Json], found: Replayed) -> str:
     """REPORT.md of a replay."""
     isolation = config["options"]["isolation"]
-    text = replay.render_replay([found.table], isolation=isolation, conditions=conditions(config, found))
     if found.decisions.has_headline(config["options"]["infra_budget"]):
-        return text
-    decisions = found.decisions
+        return replay.render_replay([found.table], isolation=isolation, conditions=conditions(config, found))
+    decisions, bank = found.decisions, config["bank"]["name"]
     return (
-        f"# Replay: {marks.plain(config['bank']['name'])}\n\n"
+        f"# Replay: {marks.plain(bank)}\n\n"
         f"**No headline: {decisions.not_run} of {decisions.tasks} tasks were not judged, "
-        f"{decisions.infra} ended because our own world failed.**\n"
+        f"{decisions.infra} ended because our own world failed.**\n\n"
+        f"## The premise\n\n{PREMISE}\n{containment_line(bank, found.table.containment)}\n"
     )
 
 
@@ -278,8 +279,15 @@ def replay_texts(config: dict[str, Json], found: Replayed, head: str) -> dict[st
 
 
 def write_replayed(where: RunDir, config: dict[str, Json], found: Replayed, head: str) -> None:
-    """Write the derived files; those that are as they should be are left alone."""
-    for name, content in replay_texts(config, found, head).items():
-        path = where.path / name
-        if not path.is_file() or path.read_bytes() != content:
-            write_atomically(path, content)
+    """Write the derived files; REPORT.md first, so that a summary with this head says that both are there."""
+    for name, content in sorted(replay_texts(config, found, head).items()):
+        write_atomically(where.path / name, content)
+
+
+def has_written(where: RunDir, head: str) -> bool:
+    """Whether the derived files are those of this head already."""
+    try:
+        told = json.loads((where.path / "summary.json").read_bytes())["head"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return bool(told == head) and (where.path / "REPORT.md").is_file()
