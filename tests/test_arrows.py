@@ -54,6 +54,10 @@ UNTESTED: dict[str, str] = {
     **dict.fromkeys(
         (f"gate/cli/{name}.py" for name in ("dry_run", "show")), "tests/test_cli_run.py runs it as a user does"
     ),
+    **dict.fromkeys(
+        (f"gate/cli/{name}.py" for name in ("provenance", "replay_text", "replayed")),
+        "tests/test_cli_replay.py runs it as a user does",
+    ),
     "gate/cli/report.py": "tests/test_verify.py and tests/test_cli_run.py have it",
     "gate/cli/derive.py": "tests/test_verify.py and tests/test_cli_run.py have it",
     "gate/cli/clean.py": "tests/test_leftovers.py has it, with an engine",

@@ -389,3 +389,23 @@ def test_a_long_reply_stands_in_the_store(sandbox: EchoSandbox, tmp_path: Path) 
     assert verified(out)[0] == 4
     stored.unlink()
     assert verified(out)[0] == 4
+
+
+@pytest.mark.docker
+def test_real_programs_in_real_containers(tmp_path: Path) -> None:
+    """Through the whole path: right, wrong and lossy programs are told apart, verified, and executed anew."""
+    bank = write_bank(tmp_path / "bank.jsonl", [task_line(0)])
+    texts = ["def f(x): return -1", "def f(x): return x", "def f(x): return x if x < 10 else 0"]
+    pool = write_pool(tmp_path / "pool.jsonl", {"t/0": texts})
+    code, said = replayed(bank, pool, out=tmp_path / "out", bound={"draws": 3, "isolation": "container"})
+    assert (code, said["isolation"]) == (0, "container")
+    assert {name: counts["success"] for name, counts in said["rules"].items()} == {
+        "oracle": 1,
+        "first_pass": 1,
+        "single": 0,
+        "majority": 1,
+        "majority_text": 0,
+        "ship_always": 1,
+    }
+    assert said["weak_oracle"] == {"accepted": 2, "wrong": 1}
+    assert verified(tmp_path / "out", rejudge=2) == (0, [])

@@ -23,6 +23,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
@@ -358,9 +359,14 @@ def _beginning(path: Path, number: int, line: bytes) -> Beginning:
         record = _parse(path, number, line)
         task, part, outcome = (record.get(name) for name in ("task", "part", "outcome"))
         return Beginning(str(record["kind"]), str(record["prev"]), _text(task), _text(part), _text(outcome))
-    task = None if found["task"] is None else json.loads(found["task"])
+    task = None if found["task"] is None else _task_name(found["task"])
     part, outcome = (None if found[name] is None else found[name].decode() for name in ("part", "outcome"))
     return Beginning(found["kind"].decode(), found["prev"].decode(), task, part, outcome)
+
+
+@lru_cache(maxsize=1024)
+def _task_name(text: bytes) -> str:
+    return str(json.loads(text))
 
 
 def _text(value: Json) -> str | None:
