@@ -178,8 +178,25 @@ def test_what_is_missing_is_counted(sandbox: EchoSandbox, tmp_path: Path) -> Non
     assert said["rules"]["first_pass"]["success"] == 2
     assert said["rules"]["oracle"]["success"] == 3
     report = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
-    assert "1 tasks have no draw in the pool" in report
+    assert "tasks without any draw in the pool: 1 (" in report
     assert verified(tmp_path / "out") == (0, [])
+
+
+def test_a_person_reads_all_of_it(
+    sandbox: EchoSandbox, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every rule, both errors and the audit stand in the text; without hidden tests nothing is called right."""
+    options = verb.ReplayOptions(pools=files[1:], bank=str(files[0]), out=tmp_path / "out", quiet=True)
+    verb.replay(options)
+    text = capsys.readouterr().out
+    assert "first pass (the gate)     2 (40.00 %)          3.00          3        2" in text
+    assert "refused audit: all draws wrong on 1 of 2 refused tasks" in text
+    assert "weak oracle:   1 of 9 (11.1 %)" in text and "lossy filter:  1 of 9 (11.1 %)" in text
+    bank = write_bank(tmp_path / "blind.jsonl", [task_line(number, hidden=[]) for number in range(5)])
+    verb.replay(verb.ReplayOptions(pools=files[1:], bank=str(bank), out=tmp_path / "blind", quiet=True))
+    text = capsys.readouterr().out
+    assert "no task has hidden tests, so nothing says what is right" in text
+    assert "%" not in text
 
 
 def test_the_provenance_counts_are_shown(sandbox: EchoSandbox, files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -188,7 +205,9 @@ def test_the_provenance_counts_are_shown(sandbox: EchoSandbox, files: tuple[Path
     (tmp_path / "provenance.json").write_text(json.dumps(said), encoding="utf-8")
     _, result = replayed(*files, out=tmp_path / "out")
     assert (result["pool"]["unconverted_tests"], result["pool"]["left_out_tasks"]) == (2, 1)
-    assert "2 tests of the benchmark have no form" in (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    assert "tests of the benchmark that have no form as data: 2 (" in (tmp_path / "out" / "REPORT.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_more_than_five_draws_are_labelled(sandbox: EchoSandbox, files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ def result_text(config: dict[str, Json], found: Replayed) -> str:
     """The result in some lines; without any figure where no headline may stand."""
     decisions, of = found.decisions, found.table
     isolation = config["options"]["isolation"]
-    lines = [f"{of.bank}: {of.tasks} tasks, {of.candidates} candidates, {of.draws} draws a task, isolation {isolation}"]
+    amounts = f"{counted(of.tasks, 'task')}, {counted(of.candidates, 'candidate')}, {counted(of.draws, 'draw')} a task"
+    lines = [f"{of.bank}: {amounts}, isolation {isolation}"]
     if of.draws > MAX_DRAWS:
         lines.append(f"{of.draws} draws: {replay.RESEARCH}")
     if not decisions.has_headline(config["options"]["infra_budget"]):
@@ -29,19 +30,23 @@ def result_text(config: dict[str, Json], found: Replayed) -> str:
             f"{decisions.infra} ended because our own world failed"
         )
         return printing.escape("\n".join(lines))
-    lines += ["", *_rules(of), "", *_pairs(of), "", *_errors(of)]
+    if of.containment.tasks:
+        lines += ["", *_rules(of), "", *_pairs(of), "", *_errors(of)]
+    else:
+        lines += ["no task has hidden tests, so nothing says what is right", "", *_rules(of), ""]
     lines += [f"counted: {words}" for words in lacking(config, found)]
     return printing.escape("\n".join(lines))
 
 
 def _rules(of: Table) -> Iterator[str]:
-    names = [*ORDER, *(name for name in of.rules if name not in ORDER)]
-    rows = [("rule", "right", "calls a task", "delivered", "refused")]
+    names = [*(ORDER if of.containment.tasks else ORDER[1:]), *(name for name in of.rules if name not in ORDER)]
+    measured = of.containment.tasks > 0
+    rows = [("rule", *(["right"] if measured else []), "calls a task", "delivered", "refused")]
     for name in names:
         counts = of.rules[name][-1]
         right = f"{counts.success} ({100 * counts.success / of.tasks:.2f} %)"
         numbers = (f"{counts.calls_per_task:.2f}", f"{counts.delivered}", f"{counts.refused}")
-        rows.append((replay.rule_name(name), right, *numbers))
+        rows.append((replay.rule_name(name), *([right] if measured else []), *numbers))
     yield from aligned(rows)
 
 
@@ -66,6 +71,11 @@ def _errors(of: Table) -> Iterator[str]:
     yield f"weak oracle:   {share(weak.wrong, weak.accepted)} accepted draws are wrong by the hidden tests"
     note = "; V ⊆ GT: true by construction, no evidence" if of.containment.holds else ""
     yield f"lossy filter:  {share(lossy.refused, lossy.correct)} correct draws are refused by the visible tests{note}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 task`, `5 tasks`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

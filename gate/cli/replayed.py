@@ -248,20 +248,21 @@ def lacking(config: dict[str, Json], found: Replayed) -> list[str]:
     pool, source, bank = found.pool, config["source"]["counts"], config["bank"]["counts"]
     draws = found.table.draws
     counted = (
-        (pool.missing_tasks, "tasks have no draw in the pool: all their draws count as failures"),
+        (pool.missing_tasks, "tasks without any draw in the pool", "all their draws count as failures"),
+        (pool.short_tasks, f"tasks with fewer than {draws} draws in the pool", "the missing ones count as failures"),
+        (pool.no_visible_tests, "tasks without visible tests", "the gate refuses them before the first draw"),
+        (pool.no_hidden_tests, "tasks without hidden tests", "nothing says what is right, so no rule is right there"),
+        (pool.error_draws, "draws on which our own world failed", "they count as failures"),
         (
-            pool.short_tasks,
-            f"tasks have fewer than {draws} draws in the pool: those that are missing count as failures",
+            source["unknown_tasks"],
+            "tasks in the pool that are not in the bank",
+            f"samples: {source['unknown_samples']}",
         ),
-        (pool.no_visible_tests, "tasks have no visible tests: the gate refuses them before the first draw"),
-        (pool.no_hidden_tests, "tasks have no hidden tests: nothing says what is right, so no rule is right there"),
-        (pool.error_draws, "draws on which our own world failed: they count as failures"),
-        (source["unknown_tasks"], f"tasks in the pool are not in the bank ({source['unknown_samples']} samples)"),
-        (source["unused_samples"], f"samples beyond the first {draws} of their task: not used"),
-        (bank["unconverted_tests"], "tests of the benchmark have no form as data: the bank is without them"),
-        (bank["left_out_tasks"], "tasks of the benchmark are not in the bank: code would have to judge them"),
+        (source["unused_samples"], f"samples beyond the first {draws} of their task", "not used"),
+        (bank["unconverted_tests"], "tests of the benchmark that have no form as data", "the bank is without them"),
+        (bank["left_out_tasks"], "tasks of the benchmark that only code could judge", "the bank is without them"),
     )
-    return [f"{number} {words}" for number, words in counted if number]
+    return [f"{what}: {number} ({so})" for number, what, so in counted if number]
 
 
 def replay_texts(config: dict[str, Json], found: Replayed, head: str) -> dict[str, bytes]:
