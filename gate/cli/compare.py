@@ -210,17 +210,23 @@ def lines_of(found: Split, one: Side, other: Side) -> Iterator[str]:
     yield f"second: {other.name}"
     yield from (f"they differ in {what}: {first}, {second}" for what, first, second in conditions(one, other))
     yield ""
-    yield f"n = {paired.n} tasks, judged by the hidden tests; a refusal counts as a failure"
+    yield f"n = {paired.n}, judged by the hidden tests; a refusal counts as a failure"
     yield f"  both right                {both:6d}"
     yield f"  first alone right   (b)   {paired.b:6d}"
     yield f"  second alone right  (c)   {paired.c:6d}"
     yield f"  neither right             {paired.n - both - paired.b - paired.c:6d}"
     yield f"difference: {replay.pp(paired.delta_pp)} pp, 95 % interval {replay.ci(paired)} (Tango)"
-    yield f"exact McNemar p = {replay.p_text(paired.p_exact)}, mid-p = {replay.p_text(paired.p_mid)}: {verdict(paired)}"
+    yield f"exact McNemar {p_equals(paired.p_exact)}, mid-{p_equals(paired.p_mid)}: {verdict(paired)}"
     yield smallest(paired)
     yield ""
     yield f"first alone right:  {', '.join(found.only_first) or 'none'}"
     yield f"second alone right: {', '.join(found.only_second) or 'none'}"
+
+
+def p_equals(p: float) -> str:
+    """`p = 0.0963`, or `p < 0.0001`."""
+    text = replay.p_text(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def verdict(paired: stats.Paired) -> str:
