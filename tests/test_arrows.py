@@ -21,7 +21,7 @@ LAYERS = (
     {"errors", "model", "values"},
     {"compare", "document", "outline", "places", "records", "scalars", "stats"},
     {"benchmarks", "contradictions", "examples", "extract", "suite", "suiteform", "wire"},
-    {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "strength", "summary", "tables"},
+    {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "strength", "summary", "tables", "taskpool"},
     {"seams"},
     {"backends", "engine", "ledger", "preflight", "replay", "resources", "version", "workflow"},
     {"report", "verify"},
@@ -52,6 +52,10 @@ UNTESTED: dict[str, str] = {
     ),
     **dict.fromkeys(
         (f"gate/cli/{name}.py" for name in ("dry_run", "show")), "tests/test_cli_run.py runs it as a user does"
+    ),
+    **dict.fromkeys(
+        (f"gate/cli/{name}.py" for name in ("provenance", "replay_text", "replayed")),
+        "tests/test_cli_replay.py runs it as a user does",
     ),
     "gate/cli/report.py": "tests/test_verify.py and tests/test_cli_run.py have it",
     "gate/cli/derive.py": "tests/test_verify.py and tests/test_cli_run.py have it",

@@ -151,6 +151,75 @@ def run_command(
     raise typer.Exit(verb.run(options))
 
 
+@app.command("replay", epilog="Example: gate replay samples.jsonl --bank humaneval --out runs/replayed")
+def replay_command(
+    pools: Annotated[
+        list[Path],
+        typer.Argument(metavar="POOL…", help="Samples files, folders or runs with --full-pool; several are one pool."),
+    ],
+    bank: Annotated[str, typer.Option("--bank", help="A file, a folder or a bundled bank's name.")],
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            "--draws", min=1, max=1000, help="Draws a task; default 5; more is research, not the gate's rule."
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="M:R", help="A rule of your own, my.module:rule, beside the others.")
+    ] = None,
+    isolation: Annotated[Isolation | None, typer.Option("--isolation", help="Where candidates run.")] = None,
+    runtime: Runtime = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Its directory; the same again goes on there; default: in runs/.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many tasks only.")] = None,
+    task: Annotated[list[str] | None, typer.Option("--task", help="This task only; repeatable.")] = None,
+    jobs: Jobs = None,
+    infra_budget: Annotated[
+        str | None, typer.Option("--infra-budget", help="Share of tasks that our own world may fail; default 1%.")
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every task.")] = False,
+    json: Json = False,
+) -> None:
+    """Judge saved pools offline and recompute every rule over them; no model is asked."""
+    from gate.cli import replay as verb
+    from gate.cli.run import parse_share
+
+    bound = verb.ReplayBound(
+        draws=draws,
+        isolation=None if isolation is None else isolation.value,
+        runtime=runtime,
+        limit=limit,
+        tasks=None if not task else tuple(task),
+        infra_budget=None if infra_budget is None else parse_share(infra_budget),
+    )
+    options = verb.ReplayOptions(
+        pools=tuple(pools),
+        bank=bank,
+        bound=bound,
+        rule=rule,
+        out=out,
+        jobs=jobs,
+        quiet=quiet,
+        verbose=verbose,
+        json=json,
+    )
+    raise typer.Exit(verb.replay(options))
+
+
+@app.command("compare", epilog="Example: gate compare runs/replayed runs/replayed:majority")
+def compare_command(
+    first: Annotated[str, typer.Argument(metavar="A", help="A run, a replay, or REPLAY:RULE (default: first_pass).")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The same, on the same tasks.")],
+    json: Json = False,
+) -> None:
+    """Two runs or two rules on the same tasks: who is right where, and what that shows."""
+    from gate.cli import compare as verb
+
+    raise typer.Exit(verb.compare(first, second, as_json=json))
+
+
 @app.command("show", epilog="Example: gate show runs/first HumanEval/0")
 def show_command(
     run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
@@ -174,9 +243,15 @@ def report_command(
     raise typer.Exit(verb.report(run_dir, as_json=json))
 
 
-@app.command("verify", epilog="Example: gate verify runs/first --head 6bf6965e…")
+@app.command("verify", epilog="Example: gate verify runs/first --rejudge 20")
 def verify_command(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run or a replay.")],
+    rejudge: Annotated[
+        int, typer.Option("--rejudge", metavar="N", min=0, help="Execute N verdicts anew, drawn by lot.")
+    ] = 0,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="M:R", help="The rule of your own that a replay was made with.")
+    ] = None,
     head: Annotated[
         str | None, typer.Option("--head", metavar="SHA", help="The ledger's head as you know it from elsewhere.")
     ] = None,
@@ -185,7 +260,7 @@ def verify_command(
     """Derive every claim of a run again: verdicts, decisions, counts, reports."""
     from gate.cli import verify as verb
 
-    raise typer.Exit(verb.verify(run_dir, head=head, as_json=json))
+    raise typer.Exit(verb.verify(run_dir, head=head, as_json=json, rejudge=rejudge, rule=rule))
 
 
 @app.command("clean", epilog="Example: gate clean --dry-run")

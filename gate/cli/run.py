@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 
@@ -20,6 +21,7 @@ from gate.backends.jsonl import FIRST, JsonlLedger
 from gate.backends.rundir import RunDir
 from gate.cli import check, exits, printing, wiring
 from gate.cli.derive import closing_counts, derive_summary, write_derived
+from gate.cli.replayed import KIND
 from gate.errors import IntegrityError, SpecError, UnsoundError
 from gate.history import History
 from gate.model import Json, Task, digest_bytes
@@ -151,6 +153,8 @@ def execute(options: RunOptions, where: RunDir) -> Outcome:
     if options.resume is None:
         begin(options, where, known)
     config = where.read_config()
+    if config.get("kind") == KIND:
+        raise SpecError(f"{where.path}: is a replay: go on with the same gate replay and --out {where.path}")
     if options.resume is not None:
         refuse_other_options(options, where, config, known)
         if options.require_sound:
@@ -316,7 +320,7 @@ async def _run_all(
     jobs = options.jobs or wiring.default_jobs()
     with anyio.CancelScope() as scope:
         async with AsyncExitStack() as stack, anyio.create_task_group() as watch:
-            watch.start_soon(_stop_on_signal, scope)
+            watch.start_soon(stop_on_signal, scope)
             stack.push_async_callback(wiring.close_source, source)
             with printing.progress(left, quiet=options.quiet, verbose=options.verbose) as shown:
                 async with wiring.open_sandbox(
@@ -344,7 +348,7 @@ def is_left(task: Task, history: History) -> bool:
     return not known.is_decided or (delivered and bool(task.suite.hidden) and not known.measured)
 
 
-async def _stop_on_signal(scope: anyio.CancelScope) -> None:
+async def stop_on_signal(scope: anyio.CancelScope) -> None:
     """Ctrl-C and SIGTERM end the run in order."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
@@ -352,7 +356,21 @@ async def _stop_on_signal(scope: anyio.CancelScope) -> None:
             return
 
 
-def selected(bank: Bank, bound: Bound) -> Iterator[Task]:
+class Selection(Protocol):
+    """Which tasks of a bank a run is about."""
+
+    @property
+    def limit(self) -> int | None:
+        """The first so many only."""
+        ...
+
+    @property
+    def tasks(self) -> tuple[str, ...] | None:
+        """These only."""
+        ...
+
+
+def selected(bank: Bank, bound: Selection) -> Iterator[Task]:
     """The tasks that this run is about.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from gate import seams
 from gate.backends.docker_client import connect
 from gate.backends.image import Image, find_image
 from gate.errors import SandboxError, SpecError
-from gate.model import Json, digest_bytes
+from gate.model import Call, Candidate, Json, Limits, Observation, digest_bytes
 from gate.preflight import check_sandbox
 from gate.resources import sandbox_dir
 
@@ -195,3 +195,64 @@ def engine_facts(engine: Engine, runtime: str | None) -> dict[str, Json]:
         },
         "seccomp_digest": digest_bytes(engine.seccomp.encode()),
     }
+
+
+def replay_isolation(engine: Engine, runtime: str | None) -> str:
+    """The boundary that a replay uses where none is named; asked once, when it begins."""
+    return "container"
+
+
+class OpenWhenNeeded:
+    """A sandbox that is opened for the first observation: what is known already needs none.
+
+    One task of its own opens it, keeps it and closes it; see `open_when_needed`.
+    """
+
+    def __init__(self) -> None:
+        self.needed = anyio.Event()
+        self.opened = anyio.Event()
+        self.sandbox: seams.Sandbox | None = None
+
+    async def observe(
+        self,
+        candidate: Candidate,
+        entry_point: str | None,
+        calls: Sequence[Call],
+        limits: Limits,
+        *,
+        seed: int = 0,
+        alone: bool = False,
+    ) -> Observation:
+        """See `gate.seams.Sandbox`."""
+        self.needed.set()
+        await self.opened.wait()
+        if self.sandbox is None:
+            raise SandboxError("The sandbox was closed: start again.")
+        return await self.sandbox.observe(candidate, entry_point, calls, limits, seed=seed, alone=alone)
+
+
+@asynccontextmanager
+async def open_when_needed(
+    engine: Engine, *, isolation: str, runtime: str | None, concurrency: int
+) -> AsyncIterator[seams.Sandbox]:
+    """As `open_sandbox`, which is called when the first candidate is to run.
+
+    Raises:
+        SandboxError: from the block, where it does not hold.
+    """
+    waiting, finished = OpenWhenNeeded(), anyio.Event()
+
+    async def keep_open() -> None:
+        await waiting.needed.wait()
+        async with open_sandbox(engine, runtime=runtime, concurrency=concurrency) as sandbox:
+            waiting.sandbox = sandbox
+            waiting.opened.set()
+            await finished.wait()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(keep_open)
+        yield waiting
+        if waiting.opened.is_set():
+            finished.set()
+        else:
+            group.cancel_scope.cancel()
