@@ -18,7 +18,7 @@ help:
 	@echo "make check    ruff, mypy --strict, and the tests that are fast and need no engine"
 	@echo "make image    build the sandbox image where it is not current"
 	@echo "make bench    what one candidate costs, ways side by side, and a million outcomes (on a quiet machine)"
-	@echo "make soak     the long runs: killed and stopped again and again, nothing lost, nothing left running"
+	@echo "make soak     the long runs: killed and stopped again and again, a million hostile inputs, every core busy"
 	@echo "make clean    remove .venv and caches; recorded runs stay"
 
 setup: image
@@ -48,6 +48,7 @@ bench: setup
 	@.venv/bin/python tests/bench/tables.py
 
 soak: setup
+	@.venv/bin/python -m pip install --quiet -e '.[fuzz]'
 	@.venv/bin/pytest -m soak --timeout 3600 -rP
 
 clean:

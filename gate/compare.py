@@ -20,6 +20,7 @@ A comparator is told apart from the next by which types it counts as one family.
 
 from __future__ import annotations
 
+import builtins
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -419,6 +420,14 @@ def agrees(expect: Expect, got: Any, *, steps: int = MATCHING_STEPS) -> bool:
         _compare(expect.compare, got, values.decode(value), expect.tolerance, expect.nan_ok, steps)
         for value in expect.values
     )
+
+
+def builtin_exception(name: str) -> type[BaseException] | None:
+    """The built-in exception class of a name; None for an alias or anything else."""
+    found = getattr(builtins, name, None)
+    if isinstance(found, type) and issubclass(found, BaseException) and found.__name__ == name:
+        return found
+    return None
 
 
 def raised_agrees(expect: Expect, types: Sequence[str]) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from gate import values
-from gate.model import Test, canonical_json, digest_json
-from gate.suiteform import builtin_exception
+from gate import compare, values
+from gate.compare import builtin_exception
+from gate.model import Test, Tolerance, canonical_json, digest_json
 
 _MOST = 1e300  # beyond it, the arithmetic of intervals leaves the doubles
 
@@ -73,22 +74,56 @@ def _against_values(group: list[tuple[int, Test]]) -> Iterator[int]:
     for position, test in group:
         answers = {_coarse(values.decode(value), free, blur) for value in test.expect.values}
         least, most = _span(test)
-        if common and (not common & answers or least > high or most < low):
+        if common and (not common & answers or least > high or most < low or _clash(group[0][1], test)):
             yield position
         else:
             common = common & answers or answers
             low, high = max(low, least), min(high, most)
 
 
+def _clash(first: Test, second: Test) -> bool:
+    """Whether two tests with one answer each and the same comparator surely cannot both hold."""
+    one, two = first.expect, second.expect
+    if one.compare != two.compare or one.project is not None or len(one.values) != 1 or len(two.values) != 1:
+        return False
+    ours, theirs = values.decode(one.values[0]), values.decode(two.values[0])
+    if one.tolerance is None and two.tolerance is None:
+        return not compare.agrees(replace(one, nan_ok=True), theirs)
+    return one.compare in ("json", "python", "strict") and _apart(ours, theirs, one.tolerance, two.tolerance)
+
+
+def _apart(ours: Any, theirs: Any, one: Tolerance | None, two: Tolerance | None) -> bool:
+    """Whether somewhere in two values of one shape there are numbers that no third is close to."""
+    pairs = [(ours, theirs)]
+    while pairs:
+        first, second = pairs.pop()
+        if isinstance(first, list | tuple) and isinstance(second, list | tuple) and len(first) == len(second):
+            pairs.extend(zip(first, second, strict=True))
+        elif isinstance(first, dict) and isinstance(second, dict):
+            pairs.extend((first[key], second[key]) for key in first.keys() & second.keys())
+        elif type(first) in (int, float) and type(second) in (int, float):
+            (least, most), (low, high) = _interval(first, one), _interval(second, two)
+            if least > high or most < low:
+                return True
+    return False
+
+
+def _interval(answer: float, tolerance: Tolerance | None) -> tuple[float, float]:
+    """The numbers that are close to one, generously; all of them where that is hard to say."""
+    if abs(answer) > _MOST or answer != answer or (tolerance is not None and tolerance.rel > 0.5):
+        return -math.inf, math.inf
+    if tolerance is None:
+        return answer, answer
+    slack = max(tolerance.abs, 2 * tolerance.rel * abs(answer))  # isclose goes by the larger of the two
+    return answer - slack, answer + slack
+
+
 def _span(test: Test) -> tuple[float, float]:
     """The numbers that a test of one number with a tolerance takes, generously."""
     tolerance, answer = test.expect.tolerance, test.expect.values[0]
-    if tolerance is None or len(test.expect.values) > 1 or tolerance.rel > 0.5:
+    if tolerance is None or len(test.expect.values) > 1 or type(answer) not in (int, float):
         return -math.inf, math.inf
-    if type(answer) not in (int, float) or abs(answer) > _MOST:
-        return -math.inf, math.inf
-    slack = max(tolerance.abs, 2 * tolerance.rel * abs(answer))  # isclose goes by the larger of the two
-    return answer - slack, answer + slack
+    return _interval(answer, tolerance)
 
 
 def _coarse(value: Any, free: bool, blur: bool) -> str:

@@ -26,7 +26,8 @@ from gate.outline import outline_fault
 from gate.places import Path, shown
 from gate.scalars import MAX_INT_DIGITS, ScalarFault, plain_value
 
-MAX_BYTES = 64 << 20
+MAX_BYTES = 48 << 20
+MAX_YAML_BYTES = 12 << 20  # the parser takes several times as much; what is larger is no longer for people
 MAX_NESTING = 200
 MAX_NODES = 2_000_000
 MAX_ALIASES = 100
@@ -126,7 +127,8 @@ def _text(data: bytes) -> bytes:
     if nul >= 0:
         raise _Fault(_line_at(text, nul), "a NUL byte: this is no text, write YAML or JSON as UTF-8")
     try:
-        text.decode("utf-8")
+        if not text.isascii():  # without a second copy of a large text that needs none
+            text.decode("utf-8")
     except UnicodeDecodeError as exc:
         raise _Fault(_line_at(text, exc.start), "not UTF-8: write YAML or JSON as UTF-8") from None
     if not text or text.isspace():
@@ -142,6 +144,8 @@ def _line_at(text: bytes, offset: int) -> int:
 
 
 def _yaml(text: bytes) -> Json:
+    if len(text) > MAX_YAML_BYTES:
+        raise _Fault(1, f"YAML of more than {MAX_YAML_BYTES >> 20} MiB: split it, or write it as JSON")
     fault = outline_fault(text, MAX_NESTING)
     if fault is not None:
         raise _Fault(*fault)

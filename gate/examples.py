@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gate import values
-from gate.suiteform import builtin_exception
+from gate.compare import builtin_exception
 
 MAX_PROMPT_CHARS = 1 << 18
 MAX_LEVELS = 40

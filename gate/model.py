@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 Json = Any  # tagged JSON as `json.loads` gives it: None, bool, int, float, str, list, dict
 
+MAX_TOTAL_WALL_S = 600.0  # no observation takes longer, whatever its limits and however loaded the host
+
 
 def digest_bytes(data: bytes) -> str:
     """SHA-256 of some bytes, in hex."""
@@ -94,7 +96,7 @@ class Limits:
 
     def total_wall_s(self, calls: int) -> float:
         """Seconds that a whole observation of that many calls may take."""
-        return min(600.0, self.wall_s * (calls + 1))
+        return min(MAX_TOTAL_WALL_S, self.wall_s * (calls + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

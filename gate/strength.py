@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gate import compare, values
+from gate.compare import builtin_exception
 from gate.examples import Example, call_examples, printed_in
 from gate.model import Expect, Json, SuiteSpec, Task, Test, canonical_json, digest_json
-from gate.suiteform import builtin_exception
 
 LOOK_UP = "looks up the prompt's examples"
 UNTRIED = "was not ruled out: the suite is too large to try every constant"

@@ -6,7 +6,6 @@ key alone; what ties keys together is in `gate.suite`.
 
 from __future__ import annotations
 
-import builtins
 import keyword
 import re
 import unicodedata
@@ -25,6 +24,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from gate import model
+from gate.compare import builtin_exception
 from gate.places import Path, shown
 
 TEXT_COMPARATORS = ("lines", "tokens", "exact")
@@ -48,14 +48,6 @@ def _refusal(what: str) -> PydanticCustomError:
 def is_name(text: str) -> bool:
     """Whether a text is an identifier just as Python will look it up."""
     return text.isidentifier() and unicodedata.normalize("NFKC", text) == text
-
-
-def builtin_exception(name: str) -> type[BaseException] | None:
-    """The built-in exception class of a name; None for an alias or anything else."""
-    found = getattr(builtins, name, None)
-    if isinstance(found, type) and issubclass(found, BaseException) and found.__name__ == name:
-        return found
-    return None
 
 
 def _check_version(value: object) -> object:

@@ -1,12 +1,14 @@
-"""Pairs of candidates: the first leaves something behind, the second looks for it. Data, for every boundary alike.
+"""Pairs of programs: the first leaves something behind, the second looks for it. Data, for every boundary alike.
 
-Theory of operation. A pair is two programs with one mark. `plant(stay_s)` leaves the mark in
-one place and stays a while; `look(patience_s)` looks there, again and again until its
-patience is over. Both say when they did so, by the clock that all processes of one kernel
-share, so that whoever runs them at the same time can show that it was the same time.
+Theory of operation. A pair knows one mark. `put()` leaves the mark in one place, `seen()`
+looks there. Starting a candidate costs far more than either, so one candidate, `planter`,
+puts the marks of all pairs and stays a while; another, `looker`, looks for all of them
+again and again until its patience is over. Both say when they did so, by the clock that
+all processes of one kernel share, so that whoever runs them beside each other can show
+that they were there at the same time.
 
-`FORK_SERVER` runs the same pair without any boundary: one interpreter that loads each
-program and forks for its call, as a simple judge would. There every pair leaks, which
+`FORK_SERVER` runs the same two without any boundary: one interpreter that loads each
+candidate and forks for its call, as a simple judge would. There every pair leaks, which
 shows that it can: a pair that finds nothing anywhere would say nothing about a boundary.
 """
 
@@ -28,23 +30,69 @@ class Pair:
     put: str
     seen: str
 
-    def planter(self, mark: str) -> str:
-        """The program that leaves the mark; its entry point is `plant`."""
-        return _COMMON % (_short(mark), _key(mark)) + self.put + _PLANT
 
-    def looker(self, mark: str) -> str:
-        """The program that looks for it; its entry point is `look`."""
-        return _COMMON % (_short(mark), _key(mark)) + self.seen + _LOOK
+def planter(marks: str) -> str:
+    """The candidate that leaves all marks; its entry point is `plant`.
+
+    `plant(stay_s)` returns when all had been left, when it went (seconds), and for each pair
+    why its mark could not be left, or "".
+
+    Args:
+        marks: Tells these marks from those of another run.
+    """
+    return _CANDIDATE % {name: _common(name, marks) + pair.put for name, pair in PAIRS.items()} + _PLANT
 
 
-def _key(mark: str) -> int:
-    return zlib.crc32(mark.encode()) & 0x7FFFFFFF
+def looker(marks: str) -> str:
+    """The candidate that looks for all marks; its entry point is `look`.
+
+    `look(patience_s)` returns when it began and ended (seconds), and for each pair whether it
+    has seen the mark.
+    """
+    return _CANDIDATE % {name: _common(name, marks) + pair.seen for name, pair in PAIRS.items()} + _LOOK
 
 
-def _short(mark: str) -> str:
-    """A name for everything: short enough for a process, the start of an identifier."""
-    return f"m{_key(mark):08x}"
+def _common(name: str, marks: str) -> str:
+    key = zlib.crc32(f"{name} {marks}".encode()) & 0x7FFFFFFF
+    return _COMMON % (f"m{key:08x}", key)  # short enough for a process's name, and an identifier
 
+
+_CANDIDATE = """
+import time
+def loaded(program):
+    names = {"__name__": __name__}
+    exec(program, names)
+    return names
+LOADED = {name: loaded(program) for name, program in %r.items()}
+"""
+
+_PLANT = """
+def refusal(put):
+    try:
+        put()
+    except OSError as exc:
+        return repr(exc)
+    return ""
+
+def plant(stay_s):
+    refused = {name: refusal(names["put"]) for name, names in LOADED.items()}
+    planted_s = time.monotonic()
+    time.sleep(stay_s)
+    return [planted_s, time.monotonic(), refused]
+"""
+
+_LOOK = """
+def look(patience_s):
+    begun_s = time.monotonic()
+    found = dict.fromkeys(LOADED, False)
+    while True:
+        for name, names in LOADED.items():
+            found[name] = found[name] or bool(names["seen"]())
+        now_s = time.monotonic()
+        if now_s - begun_s >= patience_s:
+            return [begun_s, now_s, found]
+        time.sleep(0.02)
+"""
 
 _COMMON = '''
 import ctypes, os, sys, time
@@ -94,39 +142,16 @@ def processes(name):
             pass
 '''
 
-_PLANT = """
-def plant(stay_s):
-    refused = ""
-    try:
-        put()
-    except OSError as exc:
-        refused = repr(exc)
-    planted_s = time.monotonic()
-    time.sleep(stay_s)
-    return [planted_s, time.monotonic(), refused]
-"""
-
-_LOOK = """
-def look(patience_s):
-    begun_s = time.monotonic()
-    while True:
-        found = bool(seen())
-        now_s = time.monotonic()
-        if found or now_s - begun_s >= patience_s:
-            return [begun_s, now_s, found]
-        time.sleep(0.02)
-"""
-
 FORK_SERVER = """
 import ctypes, json, os
 
 # Where the kernel lets only a parent look into a process (Yama), this server lets everybody.
 ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_long(-1), 0, 0, 0)
 
-def serve(planter, looker, stay_s, patience_s, beside):
-    first = start(planter, "plant", stay_s)
+def serve(planter, looker, span_s, beside):
+    first = start(planter, "plant", span_s if beside else 0.0)
     planted = None if beside else finish(*first)
-    second = start(looker, "look", patience_s)
+    second = start(looker, "look", span_s)
     return [planted or finish(*first), finish(*second)]
 
 def start(code, name, argument):

@@ -340,9 +340,41 @@ def test_memory_does_not_grow_with_the_bank(tmp_path: Path) -> None:
 
 
 def test_a_gzip_bomb_is_cut_at_the_cap_of_a_line(tmp_path: Path) -> None:
-    """A line that unpacks to a gigabyte is refused after 64 MiB."""
+    """A line that unpacks to a gigabyte is refused after 48 MiB."""
     path = tmp_path / "bomb.jsonl.gz"
     write_gzip(path, (b"\0" * (1 << 20) for _ in range(1024)))
     said, grown = measured(path, warm=False)
-    assert said == f"{path}:1: a line longer than 64 MiB: split the task"
+    assert said == f"{path}:1: a line longer than 48 MiB: split the task"
     assert grown < 100 << 20
+
+
+def test_findings_go_on_after_what_does_not_load(tmp_path: Path) -> None:
+    """A line that is no suite is one finding, with its place; those after it are read all the same."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(line("a") + b"{}\n\n" + line("b") + line("a"))
+    found = list(open_bank(str(path), Path("/nowhere")).findings())
+    assert [place for place, _ in found] == [f"{path}:{number}" for number in (1, 2, 4, 5)]
+    assert [isinstance(read, SpecError) for _, read in found] == [False, True, False, True]
+    assert "is at" in str(found[-1][1]) and "version" in str(found[1][1])
+
+
+def test_findings_of_a_folder_are_those_of_its_files(tmp_path: Path) -> None:
+    """One file that is broken hides no other; an editor's schema beside the suites is no suite."""
+    for name, text in (("a.yaml", YAML % "a"), ("b.yaml", "tests: ["), ("c.yaml", YAML % "c"), ("x.schema.json", "{}")):
+        (tmp_path / name).write_text(text)
+    found = list(open_bank(str(tmp_path), Path("/nowhere")).findings())
+    assert [Path(place).name for place, _ in found] == ["a.yaml", "b.yaml", "c.yaml"]
+    assert [isinstance(read, SpecError) for _, read in found] == [False, True, False]
+
+
+def test_findings_of_a_bank_without_tasks_say_so(tmp_path: Path) -> None:
+    """Nothing to find is a finding."""
+    (tmp_path / "a.jsonl").write_bytes(b"\n")
+    ((_, read),) = open_bank(str(tmp_path / "a.jsonl"), Path("/nowhere")).findings()
+    assert "no task in it" in str(read)
+
+
+def test_blank_lines_without_end_are_refused(tmp_path: Path) -> None:
+    """A small gzip file of nothing but line ends would otherwise be read for hours."""
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(line("a") + b"\n" * 200_000))
+    assert "blank lines" in refusal(tmp_path / "a.jsonl.gz")

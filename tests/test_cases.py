@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -125,3 +126,12 @@ async def test_order_and_company_change_nothing(cases: list[Case], sandbox: Cont
         assert wrong(cases, said) == {}, (order, at_once, turn)
         first = first or said
         assert {id_: (first[id_], said[id_]) for id_ in said if said[id_] != first[id_]} == {}, (order, at_once, turn)
+
+
+def test_the_threat_model_names_cases_that_there_are(cases: list[Case]) -> None:
+    """Each case that a line of sandbox/README.md is shown by is a folder of the corpus."""
+    text = (sandbox_dir() / "README.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ") and line.count("|") == 4]
+    shown = [name for row in rows for name in re.findall(r"`([^`]+)`", row[3]) if not name.startswith("test_")]
+    assert set(shown) <= {case.id for case in cases}
+    assert len(set(shown)) > 80

@@ -249,3 +249,22 @@ def test_a_membership_is_controllers_by_path() -> None:
         "name=systemd": "/c",
         "": "/d",
     }
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_waits_for_a_cpu_are_read_thread_by_thread(host: Host, version: int) -> None:
+    """Each thread of each process in the group has its own; one that has gone, or says nothing, is left out."""
+    path = PATHS["cgroupfs driver"]
+    host.runs((V1 if version == 1 else V2).format(path=path))
+    (host.v1 if version == 1 else host.v2)(path)
+    host.file(f"{'cpuacct' if version == 1 else ''}{path}/cgroup.procs", "4711\n4712\n4713\n")
+    for process, thread, text in ((4711, 4711, "9 2500000000 7\n"), (4711, 4720, "0 0 0\n"), (4712, 4712, "a b c\n")):
+        file = host.proc / str(process) / "task" / str(thread) / "schedstat"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    assert host.find().read_waits_s() == {"4711": 2.5, "4720": 0.0}
+
+
+def test_nobody_waits_where_nobody_can_say() -> None:
+    """Without counters there are no waits, so wall time is all the time that has gone by."""
+    assert NO_COUNTERS.read_waits_s() == {}

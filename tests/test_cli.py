@@ -67,7 +67,7 @@ def here(tmp_path: Path) -> Path:
 def test_help_names_every_verb_and_gives_an_example(tmp_path: Path) -> None:
     """`gate --help` lists the verbs, and each verb's help has an example."""
     said = gate("--help", cwd=tmp_path).stdout
-    verbs = ("run", "test", "check", "demo", "doctor", "banks", "schema", "version", "image")
+    verbs = ("run", "test", "check", "init", "demo", "doctor", "banks", "schema", "version", "image")
     for verb in verbs:
         assert f" {verb} " in said
         more = ("build",) if verb == "image" else ()
@@ -244,10 +244,56 @@ def test_check_runs_the_suites_own_programs(here: Path) -> None:
     assert said.returncode == 2
     (suite,) = json.loads(said.stdout)["suites"]
     assert suite["status"] == "invalid"
-    assert [problem["where"] for problem in suite["problems"]] == ["words/reverse: reference"]
+    assert [problem["where"] for problem in suite["problems"]] == ["bad.yaml: reference"]
     (here / "lax.yaml").write_text(SUITE.replace("return text[::-1]", 'return " ".join(text.split()[::-1])'))
     said = gate("check", "lax.yaml", cwd=here)
-    assert said.returncode == 2 and "must_fail[0]: a program that must be refused passes" in said.stdout
+    assert said.returncode == 2 and "lax.yaml: must_fail[0]: must be refused, and passes" in said.stdout
+
+
+WEAK = SUITE.replace('  - {args: ["one two three"], expected: "three two one"}\n', "", 1)
+
+
+@pytest.mark.docker
+def test_a_run_on_a_weak_suite_says_so_and_goes_on(here: Path) -> None:
+    """One line before the first draw, the same beside the premise and in the summary; the exit code is the run's."""
+    (here / "weak.yaml").write_text(WEAK)
+    said = gate("run", "weak.yaml", "--source", "samples:pool.jsonl", "--out", "out", cwd=here)
+    line = "1 of 1 suite is weak: a program that knows nothing of the task passes; most often one that returns"
+    assert said.returncode == 0 and said.stderr.count(line) == 1
+    assert line in (here / "out/REPORT.md").read_text()
+    strength = json.loads((here / "out/summary.json").read_text())["strength"]
+    assert (strength["suites"], strength["weak"]) == (1, 1)
+
+
+@pytest.mark.docker
+def test_a_run_that_requires_sound_suites_draws_nothing_on_weak_ones(here: Path) -> None:
+    """--require-sound is exit 1 before the first draw, and leaves no directory; a sound suite runs."""
+    (here / "weak.yaml").write_text(WEAK)
+    said = gate("run", "weak.yaml", "--source", "samples:pool.jsonl", "--require-sound", "--out", "out", cwd=here)
+    assert said.returncode == 1 and "nothing was drawn" in said.stderr and "words/reverse" in said.stderr
+    assert not (here / "out").exists()
+    said = gate("run", "reverse.yaml", "--source", "samples:pool.jsonl", "--require-sound", "--out", "out", cwd=here)
+    assert said.returncode == 0 and "weak" not in said.stderr
+
+
+def test_check_says_one_line_a_suite_and_counts(here: Path) -> None:
+    """A suite that is not sound is one line with its task, its place and the program; JSON is one object."""
+    (here / "bank").mkdir()
+    bare = SUITE.partition("reference:")[0]
+    (here / "bank/a.yaml").write_text(bare)
+    (here / "bank/b.yaml").write_text(bare.replace("words/reverse", "words/b").replace("three two one", "b a"))
+    (here / "bank/c.yaml").write_text("version: 2\n")
+    said = gate("check", "bank", cwd=here)
+    assert said.returncode == 2
+    weak, invalid, counts = said.stdout.splitlines()
+    assert weak.startswith("weak words/b: bank/b.yaml: tests: a program that returns one constant: 'b a' passes all 2")
+    assert invalid.startswith("invalid: bank/c.yaml:1: ")
+    assert counts == "3 suites: 1 sound, 1 weak, 1 invalid"
+    suites = json.loads(gate("check", "bank", "--json", cwd=here).stdout)["suites"]
+    assert [suite["status"] for suite in suites] == ["sound", "weak", "invalid"]
+    assert [suite["task"] for suite in suites] == ["words/reverse", "words/b", None]
+    assert suites[0]["strength"] == {"weak": False, "programs": [], "prompt_overlap": 0, "tests": 2}
+    assert gate("check", "bank/a.yaml", "bank/b.yaml", cwd=here).returncode == 1
 
 
 @pytest.mark.docker

@@ -187,6 +187,13 @@ def test_visible_tests_that_contradict_each_other_are_left_out() -> None:
     assert [entry["where"] for entry in done.unconverted] == ["tests[0]", "tests[2]"]
 
 
+def test_a_slow_task_gets_its_limits() -> None:
+    """Limits beyond the default stand in the suite of the task that they are for, and in no other."""
+    rows = [task(task_id=task_id, visible=[case(1)]) for task_id in ("T/0", "T/1")]
+    first, second = convert_rows(iter(rows), {}, {"T/1": {"wall_s": 300}}).lines
+    assert "limits" not in first and suite_from_tree(second).limits.wall_s == 300
+
+
 def test_a_task_whose_hidden_tests_contradict_each_other_does_not_load() -> None:
     """The loader refuses what no program can pass, so no such bank can be bundled."""
     done = convert_rows(iter([task(visible=[case(1)], hidden=[case(1), case(2)])]), {})

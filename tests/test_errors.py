@@ -17,6 +17,7 @@ from gate.errors import (
     SandboxError,
     SourceError,
     SpecError,
+    UnsoundError,
 )
 
 ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
@@ -26,6 +27,7 @@ ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubc
     ("kind", "code"),
     [
         (SpecError, exits.USAGE),
+        (UnsoundError, exits.REFUSED),
         (BackendError, exits.WORLD),
         (SourceError, exits.WORLD),
         (FatalSourceError, exits.WORLD),
@@ -43,7 +45,7 @@ def test_an_error_knows_its_exit_code(kind: type[GateError], code: int) -> None:
 def test_every_error_is_of_the_family() -> None:
     """One `except GateError` at the top sees all that we raise, and each of them has a row above."""
     assert all(issubclass(kind, GateError) for kind in ALL)
-    assert len(ALL) == 8
+    assert len(ALL) == 9
 
 
 @pytest.mark.parametrize("kind", [SourceError, SandboxError, JudgeError])

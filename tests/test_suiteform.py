@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from gate.compare import builtin_exception
 from gate.errors import SpecError
 from gate.suite import suite_from_tree, suite_json_schema
-from gate.suiteform import EXPECTATIONS, TEXT_COMPARATORS, VALUE_COMPARATORS, builtin_exception, is_name
+from gate.suiteform import EXPECTATIONS, TEXT_COMPARATORS, VALUE_COMPARATORS, is_name
 
 CALLS: dict[str, Any] = {"version": 1, "task": "t", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
 TEST_KEYS = "args, kwargs, expected, any_of, raises, stdin, stdout, compare, tolerance, nan_ok, project"

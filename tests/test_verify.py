@@ -307,6 +307,18 @@ def test_what_an_earlier_stop_derived_is_no_damage(run: RunDir) -> None:
     assert code == 4 and places(found) == "REPORT.md:1"
 
 
+@pytest.mark.parametrize("change", [("1 of 4 suites is weak", "0 of 4 suites are weak"), None])
+def test_a_changed_or_missing_strength_is_found(run: RunDir, change: tuple[str, str] | None) -> None:
+    """How strong the suites are derives from the run's own copy of them; a report that says otherwise is found."""
+    report = run.path / "REPORT.md"
+    lines = report.read_text(encoding="utf-8").splitlines(keepends=True)
+    (number,) = [number for number, line in enumerate(lines) if ": strength: " in line]
+    lines[number] = "" if change is None else lines[number].replace(*change)
+    report.write_text("".join(lines), encoding="utf-8")
+    code, found = verified(run)
+    assert code == 4 and places(found) == f"REPORT.md:{number + 1}"
+
+
 def test_a_torn_last_line_is_exit_4(run: RunDir) -> None:
     """Half a record at the end is damage, also where the run was not closed."""
     reopened(run)

@@ -33,6 +33,7 @@ _LINES = (".jsonl", ".jsonl.gz")
 _SCHEMA = ".schema.json"  # an editor's, beside the suites
 _SUFFIX = re.compile(r"\.(?:ya?ml|json|jsonl|jsonl\.gz)\Z", re.IGNORECASE)
 _PIECE_BYTES = 1 << 20
+_MAX_BLANK_BYTES = 100_000  # between two tasks; a megabyte of gzip can hold a thousand of them
 _BUNDLED = ("bank.jsonl.gz", "bank.jsonl")
 _KINDS = "a .yaml, .yml, .json, .jsonl or .jsonl.gz file, or a folder of them"
 
@@ -232,11 +233,16 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """
     name = _shown(path)
     with _open(path) as file, closing(_unpacked(file, name)) as stream:
-        number = 0
+        number = blank_bytes = 0
         while line := _line(stream, name, number + 1):
             number += 1
             if not line.isspace():
+                blank_bytes = 0
                 yield number, line
+                continue
+            blank_bytes += len(line)
+            if blank_bytes > _MAX_BLANK_BYTES:
+                raise SpecError(f"{name}:{number}: over {_MAX_BLANK_BYTES} bytes of blank lines: remove them")
 
 
 def _unpacked(file: BinaryIO, name: str) -> IO[bytes]:

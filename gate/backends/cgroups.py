@@ -7,6 +7,8 @@ host cannot see them (a remote engine, Docker Desktop) there are none, and that 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,12 +32,19 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """Where one container's counters stand; `source` says of which kind they are."""
+    """Where one container's counters stand; `source` says of which kind they are.
+
+    Attributes:
+        procs: The file that lists the container's processes by their pids on the host.
+        proc: Where the process file system is.
+    """
 
     source: str
     cpu: Path | None = None
     memory: Path | None = None
     oom: Path | None = None
+    procs: Path | None = None
+    proc: Path = Path("/proc")
 
     def read(self) -> Reading:
         """Read all counters; what has gone with its container is None."""
@@ -48,6 +57,14 @@ class Counters:
     def read_cpu_s(self) -> float | None:
         """The CPU seconds alone."""
         return _read_cpu_s(self.cpu, self.source)
+
+    def read_waits_s(self) -> dict[str, float]:
+        """How long each of its threads, by its id, was ready to run and had no CPU; empty where nobody can say.
+
+        The kernel keeps it, as the second field of schedstat (`run_delay`).
+        """
+        pids = (_read_text(self.procs) or "").split()
+        return {thread: wait_s for pid in pids for thread, wait_s in _waits_s(self.proc / pid)}
 
 
 NO_COUNTERS = Counters(source="none")
@@ -71,13 +88,14 @@ def find_counters(
     paths = parse_membership(_read_text(proc / str(pid) / "cgroup") or "") if pid > 0 else {}
     paths = {controller: path for controller, path in paths.items() if container_id in path}
     if "memory" in paths and "cpuacct" in paths:
-        found = _counters_v1(_group(root / "cpuacct", paths["cpuacct"]), _group(root / "memory", paths["memory"]))
+        groups = (_group(root / "cpuacct", paths["cpuacct"]), _group(root / "memory", paths["memory"]))
+        found = _counters_v1(*groups, proc)
     else:
-        found = _counters_v2(_group(root, paths.get("", "")))
+        found = _counters_v2(_group(root, paths.get("", "")), proc)
     return found if found.read_cpu_s() is not None else NO_COUNTERS
 
 
-def _counters_v1(cpu: Path | None, memory: Path | None) -> Counters:
+def _counters_v1(cpu: Path | None, memory: Path | None, proc: Path) -> Counters:
     if cpu is None or memory is None:
         return NO_COUNTERS
     return Counters(
@@ -85,10 +103,12 @@ def _counters_v1(cpu: Path | None, memory: Path | None) -> Counters:
         cpu=cpu / "cpuacct.usage",
         memory=memory / "memory.max_usage_in_bytes",
         oom=memory / "memory.oom_control",
+        procs=cpu / "cgroup.procs",
+        proc=proc,
     )
 
 
-def _counters_v2(group: Path | None) -> Counters:
+def _counters_v2(group: Path | None, proc: Path) -> Counters:
     if group is None:
         return NO_COUNTERS
     peak = group / "memory.peak"  # since Linux 5.19
@@ -97,6 +117,8 @@ def _counters_v2(group: Path | None) -> Counters:
         cpu=group / "cpu.stat",
         memory=peak if peak.exists() else None,
         oom=group / "memory.events",
+        procs=group / "cgroup.procs",
+        proc=proc,
     )
 
 
@@ -126,6 +148,16 @@ def _read_text(path: Path | None) -> str | None:
         return None if path is None else path.read_text("utf-8", "surrogateescape")
     except OSError:
         return None
+
+
+def _waits_s(process: Path) -> Iterator[tuple[str, float]]:
+    """The threads of a process, and how long each has waited for a CPU; nothing of one that has just ended."""
+    with suppress(OSError):
+        for thread in (process / "task").iterdir():
+            words = (_read_text(thread / "schedstat") or "").split()
+            nanoseconds = _number(words[1]) if len(words) == 3 else None
+            if nanoseconds is not None:
+                yield thread.name, nanoseconds / 1e9
 
 
 def _number(text: str) -> int | None:

@@ -31,7 +31,7 @@ from gate.backends.boxes import START_ATTEMPTS, Box, Boxes, Kind
 from gate.backends.exchange import Exchange, Remains, converse, observation
 from gate.backends.image import Image
 from gate.backends.pool import Pool
-from gate.model import Call, Candidate, Json, Limits, Observation, digest_json
+from gate.model import MAX_TOTAL_WALL_S, Call, Candidate, Json, Limits, Observation, digest_json
 
 _T = TypeVar("_T")
 
@@ -96,7 +96,7 @@ class ContainerSandbox:
     ) -> Observation:
         """See `gate.seams.Sandbox`."""
         async with self._slot(alone):
-            wall_s = limits.total_wall_s(len(calls)) + wire.BACKSTOP_S
+            wall_s = MAX_TOTAL_WALL_S + wire.BACKSTOP_S
             request = wire.encode_request(candidate.code_bytes, entry_point, calls, limits, wall_s=wall_s)
             for _ in range(START_ATTEMPTS):
                 box = await self._take(Kind(memory_mb=limits.memory_mb, seed=seed))

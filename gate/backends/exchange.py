@@ -1,7 +1,8 @@
 """One conversation with a runner: the request out, the replies in, within the limits.
 
 Theory of operation. The request is written while replies are read, so neither side can
-block the other. Wall time is ours, by a monotonic clock; CPU time is the counters';
+block the other. Wall time is ours, by a monotonic clock, without the time in which the
+host had no CPU for a candidate that was ready to run; CPU time is the counters';
 output is counted. Loading and each call have limits of their own, the whole has two
 more. What was seen is put together at the end, by the word of the engine and of the
 kernel first, the stream's second; exit codes prove nothing. Until the request is on its
@@ -19,7 +20,7 @@ import anyio
 
 from gate import wire
 from gate.backends.cgroups import Counters, Reading
-from gate.model import Exit, Json, Limits, Observation, Usage
+from gate.model import MAX_TOTAL_WALL_S, Exit, Json, Limits, Observation, Usage
 
 CHUNK_BYTES = 1 << 18
 TICK_S = 0.1
@@ -90,24 +91,58 @@ async def _read_replies(
     """Read until the last reply; loading and each call have limits of their own."""
     started_s = step_s = anyio.current_time()
     started_cpu_s = step_cpu_s = exchange.cpu_before_s
+    waiting = Waiting(counters, started_s)
     while exchange.reader.phase is not wire.Phase.ENDED:
         with anyio.move_on_after(TICK_S):
             await anyio.wait_readable(connection)
             if receive(connection, exchange):
                 step_s, step_cpu_s = anyio.current_time(), counters.read_cpu_s()
+                waiting.step(step_s)
                 continue
         now_s, cpu_s = anyio.current_time(), counters.read_cpu_s()
+        waiting.look(now_s)
         passed = (
             ("cpu", since(cpu_s, step_cpu_s), limits.cpu_s),
             ("total_cpu", since(cpu_s, started_cpu_s), limits.total_cpu_s),
-            ("wall", now_s - step_s, limits.wall_s),
-            ("total_wall", now_s - started_s, limits.total_wall_s(calls)),
+            ("wall", now_s - step_s - waiting.in_step_s, limits.wall_s),
+            ("total_wall", now_s - started_s - waiting.in_all_s, limits.total_wall_s(calls)),
+            ("total_wall", now_s - started_s, MAX_TOTAL_WALL_S),
         )
         for name, used_s, limit_s in passed:
             if used_s >= limit_s:
                 exchange.exit, exchange.limit = Exit.TIME_LIMIT, name
                 exchange.detail = f"over {limit_s:g} s of {name.replace('_', ' ')} time"
                 return
+
+
+class Waiting:
+    """The time in which a candidate was ready to run and had no CPU; it does not count as wall time.
+
+    Without this a loaded host takes a right program for one that hangs. What counts is the
+    thread that waited longest: a program that sleeps does not wait for a CPU, and threads
+    that wait for each other's use up CPU time as fast, so nobody gains by it.
+    """
+
+    def __init__(self, counters: Counters, now_s: float) -> None:
+        self.in_step_s = 0.0
+        self.in_all_s = 0.0
+        self._counters = counters
+        self._since_s = self._looked_s = now_s
+        self._before_s = counters.read_waits_s()
+
+    def step(self, now_s: float) -> None:
+        """A new step has begun; what was waited for before belongs to the last one."""
+        self._since_s, self.in_step_s = now_s, 0.0
+
+    def look(self, now_s: float) -> None:
+        """Add what was waited since the last look: never more than the time that has gone by."""
+        if now_s - self._looked_s < TICK_S / 2:
+            return
+        waits_s = self._counters.read_waits_s()
+        more_s = max((wait_s - self._before_s.get(thread, 0.0) for thread, wait_s in waits_s.items()), default=0.0)
+        self.in_step_s += min(more_s, now_s - max(self._since_s, self._looked_s))
+        self.in_all_s += min(more_s, now_s - self._looked_s)
+        self._before_s, self._looked_s = waits_s, now_s
 
 
 def since(now: float | None, before: float | None) -> float:

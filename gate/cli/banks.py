@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from gate.backends.banks import bundled_banks, open_bank
+import json
+from pathlib import Path
+
+from gate.backends.banks import Bank, bundled_banks, open_bank
 from gate.cli import exits, printing
-from gate.model import Json
+from gate.model import Json, digest_bytes
 from gate.report.premise import containment_line
 from gate.resources import suites_dir
 from gate.summary import Containment, visible_is_contained
+
+COUNTS = ("tasks", "visible", "hidden", "tasks_with_hidden", "tasks_visible_subset_of_hidden")
 
 
 def banks(*, as_json: bool) -> int:
@@ -25,20 +30,37 @@ def banks(*, as_json: bool) -> int:
 
 
 def describe(name: str) -> dict[str, Json]:
-    """The counts of one bank."""
-    tasks = visible = hidden = measured = contained = 0
-    for task in open_bank(name, suites_dir()).tasks():
-        tasks += 1
-        visible += len(task.suite.tests)
-        hidden += len(task.suite.hidden)
-        measured += bool(task.suite.hidden)
-        contained += bool(task.suite.hidden) and visible_is_contained(task.suite)
-    containment = Containment(tasks=measured, contained=contained)
+    """The counts of one bank: those of its provenance where they are of exactly these bytes, else counted now."""
+    bank = open_bank(name, suites_dir())
+    counts = recorded_counts(bank.paths[0]) or counted(bank)
+    containment = Containment(tasks=counts["tasks_with_hidden"], contained=counts["tasks_visible_subset_of_hidden"])
     return {
         "name": name,
-        "tasks": tasks,
-        "visible": visible,
-        "hidden": hidden,
+        "tasks": counts["tasks"],
+        "visible": counts["visible"],
+        "hidden": counts["hidden"],
         "visible_subset_of_hidden": containment.holds,
         "line": containment_line(name, containment).removeprefix("- "),
     }
+
+
+def recorded_counts(path: Path) -> dict[str, Json] | None:
+    """What `provenance.json` beside a bank counts, if it speaks of the bytes that are there."""
+    try:
+        record = json.loads((path.parent / "provenance.json").read_bytes())
+        same = record["outputs"][path.name]["sha256"] == digest_bytes(path.read_bytes())
+        return {key: record[key] for key in COUNTS} if same else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def counted(bank: Bank) -> dict[str, Json]:
+    """The counts of a bank, by reading all of it."""
+    counts = dict.fromkeys(COUNTS, 0)
+    for task in bank.tasks():
+        counts["tasks"] += 1
+        counts["visible"] += len(task.suite.tests)
+        counts["hidden"] += len(task.suite.hidden)
+        counts["tasks_with_hidden"] += bool(task.suite.hidden)
+        counts["tasks_visible_subset_of_hidden"] += bool(task.suite.hidden) and visible_is_contained(task.suite)
+    return counts

@@ -100,7 +100,9 @@ def _read_all(references: Sequence[str]) -> Generator[Read, None, None]:
     """All that the banks hold, in order; what cannot be opened is a finding as well."""
     for reference in references:
         try:
-            yield from open_bank(reference, suites_dir()).findings()
+            bundled = f"{suites_dir().as_posix()}/"
+            for place, read in open_bank(reference, suites_dir()).findings():
+                yield place.removeprefix(bundled), read
         except SpecError as exc:
             yield reference, exc
 
@@ -147,7 +149,7 @@ def finding_of(place: str, read: Task | SpecError, problems: Sequence[Problem]) 
         return Finding(task=None, status="invalid", problems=(Problem(where=where, what=what),))
     found = strength(read)
     weaknesses = tuple(
-        Problem(where=f"{place}: tests", what=f"weak: a program that {program} passes {_all(found.tests)}")
+        Problem(where=f"{place}: tests", what=f"a program that {program} passes {_all(found.tests)}")
         for program in found.programs
     )
     status = "invalid" if problems else "weak" if found.weak else "sound"
@@ -182,15 +184,17 @@ async def _program_problems(batch: Sequence[Read], programs: Programs) -> dict[i
 
 async def program_problems(place: str, suite: SuiteSpec, sandbox: Sandbox) -> list[Problem]:
     """What is wrong with one suite by its own programs."""
-    from gate.cli.try_one import judge
+    from gate.cli.try_one import judge, judge_parts
 
     found: list[Problem] = []
     if suite.reference is not None:
-        verdict = await judge(suite, suite.reference, sandbox=sandbox)
-        if verdict.outcome is not Outcome.PASS:
-            test = "" if verdict.test is None else f" at tests[{verdict.test}]"
-            what = f"does not pass: {verdict.reason}{test}: {verdict.detail}"
-            found.append(Problem(where=f"{place}: reference", what=what))
+        verdicts = await judge_parts(suite, suite.reference, sandbox=sandbox)
+        for part, verdict in verdicts.items():
+            if verdict.outcome is not Outcome.PASS:
+                tests = {"visible": "tests", "hidden": "hidden"}[part]
+                where = tests if verdict.test is None else f"{tests}[{verdict.test}]"
+                what = f"does not pass {where}: {verdict.reason}: {verdict.detail}"
+                found.append(Problem(where=f"{place}: reference", what=what))
     for index, program in enumerate(suite.must_fail):
         verdict = await judge(suite, program, sandbox=sandbox)
         if verdict.outcome is not Outcome.FAIL:
@@ -204,7 +208,8 @@ def finding_lines(finding: Finding) -> Iterator[str]:
     if finding.problems:
         first, *others = finding.problems
         more = f" (and {len(others)} more)" if others else ""
-        yield printing.escape(f"{first.where}: {first.what}{more}").replace("\n", " ")
+        named = finding.status if finding.task is None else f"{finding.status} {finding.task}"
+        yield printing.escape(f"{named}: {first.where}: {first.what}{more}").replace("\n", " ")
 
 
 def counts_line(statuses: Counter[str]) -> str:

@@ -27,6 +27,7 @@ MAX_FILE_BYTES = 4 << 20
 
 _NO_ID = re.compile(r"[^A-Za-z0-9._-]+")
 # What JSON leaves as it is and YAML does not read.
+_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![0-9.])(-?[0-9]+)(e[+-][0-9]+)')
 _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
@@ -53,11 +54,11 @@ def import_asserts(
     entry = entry_point or _only_entry(found, path)
     tests, rest = divide(found, entry)
     for each in rest:
-        printing.say(f"{path}:{each.line}: left out: {printing.escape(str(each.what))}")
+        printing.say(f"{path}:{each.line}: left out: {printing.escape(' '.join(str(each.what).split()))}")
     if not tests:
         raise SpecError(f"{path}: no assert of it is a test of {entry or 'a function'}: see what was left out")
     suite = suite_text(task or default_task(path), str(entry), [each.what for each in tests])
-    source = load_suite(suite.encode(), "the suite").source
+    source = _loaded(suite, tests, path)
     _deliver(suite, source, out=out, rest=rest, path=path, as_json=as_json)
     return exits.REFUSED if rest else exits.DONE
 
@@ -77,6 +78,20 @@ def _deliver(suite: str, source: Json, *, out: Path | None, rest: list[Found], p
         print(suite, end="")
     else:
         print(f"{out}: {len(source['tests'])} tests; {len(rest)} lines left out")
+
+
+def _loaded(suite: str, tests: list[Found], path: Path) -> Json:
+    """The suite in its normal form.
+
+    Raises:
+        SpecError: It is no sound suite; the message speaks of the file's lines.
+    """
+    try:
+        return load_suite(suite.encode(), "suite").source
+    except SpecError as exc:
+        what = re.sub(r"^suite:[0-9]+: ", "", str(exc))
+        what = re.sub(r"tests\[([0-9]+)\]", lambda found: f"line {tests[int(found[1])].line}", what)
+        raise SpecError(f"{path}: {what}") from exc
 
 
 def _read(path: Path) -> str:
@@ -174,4 +189,5 @@ def suite_text(task: str, entry_point: str, tests: list[Json]) -> str:
 
 def _flow(value: Json) -> str:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text = _NUMBER.sub(lambda found: f"{found[1]}.0{found[2]}" if found[1] else found[0], text)  # 1e-06 is text in YAML
     return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -60,13 +60,24 @@ async def judge(suite: SuiteSpec, program: str, *, sandbox: Sandbox) -> Verdict:
     Raises:
         BackendError: Our world failed.
     """
+    return (await judge_parts(suite, program, sandbox=sandbox))["visible"]
+
+
+async def judge_parts(suite: SuiteSpec, program: str, *, sandbox: Sandbox) -> dict[str, Verdict]:
+    """The verdict of the visible tests, and where it is a pass that of the hidden ones.
+
+    Raises:
+        BackendError: Our world failed.
+    """
     ledger = MemoryLedger()
     source = ScriptedSource({suite.task_id: [program]})
     decision = await engine.run_task(task_of(suite), source=source, sandbox=sandbox, ledger=ledger, draws=1)
-    for record in ledger.records:
-        if record["kind"] == "verdict" and record["part"] == "visible":
-            return records.read_verdict(record)
-    raise BackendError(decision.reason or "no verdict")
+    verdicts = {
+        record["part"]: records.read_verdict(record) for record in ledger.records if record["kind"] == "verdict"
+    }
+    if "visible" not in verdicts:
+        raise BackendError(decision.reason or "no verdict")
+    return verdicts
 
 
 def verdict_lines(verdict: Verdict) -> str:

@@ -1,0 +1,5 @@
+import sys
+
+
+def add(a, b):
+    return a + b + len(sys.stdin.read())
