@@ -236,7 +236,7 @@ def test_our_own_failure_is_an_error_and_no_verdict(sandbox: EchoSandbox, tmp_pa
     bank = write_bank(tmp_path / "bank.jsonl", [task_line(0), task_line(1)])
     pool = write_pool(tmp_path / "pool.jsonl", {"t/0": ["fault", "ok"], "t/1": ["ok", "fault"]})
     code, said = replayed(bank, pool, out=tmp_path / "out", bound={"draws": 2})
-    assert (code, said["infra"], said["rules"], said["pool"]["error_draws"]) == (3, 1, {}, 2)
+    assert (code, said["infra"], said["rules"], said["pool"]["error_draws"]) == (3, 2, {}, 2)
     assert verified(tmp_path / "out") == (0, [])
     sandbox.seen.clear()
     with pytest.MonkeyPatch.context() as patch:

@@ -102,7 +102,7 @@ def replay(options: ReplayOptions) -> int:
     if outcome.stopped:
         return exits.STOPPED
     decisions = outcome.found.decisions
-    if not decisions.has_headline(outcome.config["options"]["infra_budget"]):
+    if not outcome.found.has_headline(outcome.config["options"]["infra_budget"]):
         return exits.WORLD
     return exits.DONE if decisions.delivered == decisions.tasks else exits.REFUSED
 
@@ -178,7 +178,7 @@ def _execute(asked: Asked) -> tuple[RunDir, Outcome]:
         if not stopped:
             close(where, ledger, found)
         write_replayed(where, config, found, ledger.head)
-    if stopped:
+    if stopped or found.infra:
         say_again(asked.options, where)
     return where, Outcome(config=config, found=found, stopped=stopped)
 
@@ -189,7 +189,7 @@ def finished(where: RunDir, config: dict[str, Json], asked: Asked, index: PoolIn
         return None
     found = derive_replay(where, index, config, asked.rules)
     closed = all(index.last.get(name) == count for name, count in closing_counts(found).items())
-    return found if closed and not found.decisions.infra and not found.pool.error_draws else None
+    return found if closed and not found.pool.error_draws else None
 
 
 def say_again(options: ReplayOptions, where: RunDir) -> None:

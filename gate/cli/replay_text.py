@@ -24,10 +24,10 @@ def result_text(config: dict[str, Json], found: Replayed) -> str:
     lines = [f"{of.bank}: {amounts}, isolation {isolation}"]
     if of.draws > MAX_DRAWS:
         lines.append(f"{of.draws} draws: {replay.RESEARCH}")
-    if not decisions.has_headline(config["options"]["infra_budget"]):
+    if not found.has_headline(config["options"]["infra_budget"]):
         lines.append(
             f"no headline: {decisions.not_run} of {decisions.tasks} tasks were not judged, "
-            f"{decisions.infra} ended because our own world failed"
+            f"in {found.infra} our own world failed"
         )
         return printing.escape("\n".join(lines))
     if of.containment.tasks:

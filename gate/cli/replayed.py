@@ -84,10 +84,6 @@ class DecisionCounts:
         self.refused += decision.outcome == "refused"
         self.infra += decision.outcome == "infra"
 
-    def has_headline(self, infra_budget: float) -> bool:
-        """Whether figures may be printed: all tasks were judged, and infra is within its budget."""
-        return self.tasks > 0 and self.not_run == 0 and self.infra / self.tasks <= infra_budget
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
@@ -96,6 +92,16 @@ class Replayed:
     table: Table
     decisions: DecisionCounts
     pool: PoolCounts
+
+    @property
+    def infra(self) -> int:
+        """Tasks with a draw on which our own world failed, whether the decision hangs on it or only a rule."""
+        return self.table.infra
+
+    def has_headline(self, infra_budget: float) -> bool:
+        """Whether figures may be printed: all tasks were judged, and infra is within its budget."""
+        tasks = self.decisions.tasks
+        return tasks > 0 and self.decisions.not_run == 0 and self.infra / tasks <= infra_budget
 
 
 @dataclass(slots=True)
@@ -194,11 +200,11 @@ def result_json(config: dict[str, Json], found: Replayed) -> dict[str, Json]:
     decisions = found.decisions
     counts = {
         "bank": config["bank"]["name"],
-        "infra": decisions.infra,
+        "infra": found.infra,
         "not_run": decisions.not_run,
         "pool": {**config["source"]["counts"], **asdict(found.pool), **config["bank"]["counts"]},
     }
-    if not decisions.has_headline(config["options"]["infra_budget"]):
+    if not found.has_headline(config["options"]["infra_budget"]):
         nothing: dict[str, Json] = {
             "rules": {},
             "pairs": [],
@@ -215,13 +221,13 @@ def result_json(config: dict[str, Json], found: Replayed) -> dict[str, Json]:
 def report_text(config: dict[str, Json], found: Replayed) -> str:
     """REPORT.md of a replay."""
     isolation = config["options"]["isolation"]
-    if found.decisions.has_headline(config["options"]["infra_budget"]):
+    if found.has_headline(config["options"]["infra_budget"]):
         return replay.render_replay([found.table], isolation=isolation, conditions=conditions(config, found))
     decisions, bank = found.decisions, config["bank"]["name"]
     return (
         f"# Replay: {marks.plain(bank)}\n\n"
         f"**No headline: {decisions.not_run} of {decisions.tasks} tasks were not judged, "
-        f"{decisions.infra} ended because our own world failed.**\n\n"
+        f"in {found.infra} our own world failed.**\n\n"
         f"## The premise\n\n{PREMISE}\n{containment_line(bank, found.table.containment)}\n"
     )
 
