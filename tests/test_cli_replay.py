@@ -404,6 +404,11 @@ def test_a_long_reply_stands_in_the_store(sandbox: EchoSandbox, tmp_path: Path) 
     (out / "content" / "more.json.gz").write_bytes(b"")
     assert verified(out)[1][0]["where"] == "content/more.json.gz"
     (out / "content" / "more.json.gz").unlink()
+    (out / "content" / "left.json.gz.new").write_bytes(b"")
+    lines = (out / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+    (out / "ledger.jsonl").write_bytes(b"".join(lines[:-1]))  # as if killed before it was closed
+    replayed(bank, pool, out=tmp_path / "out", bound={"draws": 2})
+    assert verified(out) == (0, [])
     stored.write_bytes(stored.read_bytes()[:-20])
     assert verified(out)[0] == 4
     stored.unlink()

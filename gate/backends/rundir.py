@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gate.backends.jsonl import read_ledger
+from gate.backends.content import ContentStore
+from gate.backends.jsonl import read_ledger, read_lines
 from gate.errors import BackendError, IntegrityError, SpecError
 from gate.model import Json, SuiteSpec, Task, canonical_json, program_bytes
 from gate.suite import load_bank_line
@@ -148,6 +149,16 @@ class RunDir:
     def records(self) -> Iterator[dict[str, Json]]:
         """The ledger's records, in order, with the chain checked."""
         return read_ledger(self.ledger)
+
+    def sweep_content(self) -> None:
+        """Remove long replies that a killed process left without a line; due before a ledger is closed.
+
+        Raises:
+            BackendError: One cannot be removed.
+        """
+        store = ContentStore.beside(self.ledger)
+        if any(store.names()):
+            store.sweep({digest for line in read_lines(self.ledger) for digest in line.stored})
 
     def write_delivered(self, into: Path) -> None:
         """Write `candidates.jsonl`, `delivered.jsonl` and `delivered/TASK.py` from the ledger into a directory.

@@ -11,8 +11,7 @@ import anyio
 
 from gate.backends import leftovers
 from gate.backends.banks import Bank, open_bank
-from gate.backends.content import ContentStore
-from gate.backends.jsonl import ENDS, FIRST, JsonlLedger, PoolIndex, read_lines
+from gate.backends.jsonl import ENDS, FIRST, JsonlLedger, PoolIndex
 from gate.backends.observations import CachedSandbox, ObservationCache
 from gate.backends.poolfiles import JoinedPools, open_pools
 from gate.backends.rundir import RunDir
@@ -176,7 +175,8 @@ def _execute(asked: Asked) -> tuple[RunDir, Outcome]:
             raise
         found = derive_replay(where, PoolIndex(where.ledger), config, asked.rules)
         if not stopped:
-            close(where, ledger, found)
+            where.sweep_content()
+            ledger.append("closed", closing_counts(found))
         write_replayed(where, config, found, ledger.head)
     if stopped or found.infra:
         say_again(asked.options, where)
@@ -305,14 +305,6 @@ def take_up(where: RunDir, ledger: JsonlLedger) -> PoolIndex:
     if index.first is None or index.first["kind"] != "run" or index.first.get("run") != bound:
         raise IntegrityError(f"{where.ledger}:1: is not bound to run.json {bound}")
     return index
-
-
-def close(where: RunDir, ledger: JsonlLedger, found: Replayed) -> None:
-    """Close the ledger; replies that a killed process left without a line go."""
-    store = ContentStore.beside(where.ledger)
-    if any(store.names()):
-        store.sweep({digest for line in read_lines(where.ledger) for digest in line.stored})
-    ledger.append("closed", closing_counts(found))
 
 
 def judge_rest(asked: Asked, where: RunDir, config: dict[str, Json], ledger: JsonlLedger, index: PoolIndex) -> bool:

@@ -175,6 +175,7 @@ def execute(options: RunOptions, where: RunDir) -> Outcome:
             raise
         summary = derive_summary(where)
         if not stopped and not is_closed(where, summary):
+            where.sweep_content()
             ledger.append("closed", closing_counts(summary))
         head = ledger.head
     write_derived(where, config, summary, head)
