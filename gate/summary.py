@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from gate import records
 from gate.errors import IntegrityError
 from gate.model import Decision, Json, Outcome, SuiteSpec, Test, canonical_json
+from gate.money import Account, Spend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class Summary:
         reasons: Why draws of decided tasks failed, by reason.
         refusals: Why tasks were refused or ended as infra, by reason.
         hidden: None where no task has hidden tests.
+        spend: What the draws cost; None where no model was asked.
     """
 
     tasks: int
@@ -61,6 +63,7 @@ class Summary:
     infra_reasons: dict[str, int]
     hidden: Hidden | None
     containment: Containment
+    spend: Spend | None = None
 
     @property
     def calls_per_task(self) -> float:
@@ -86,6 +89,7 @@ class Tally:
     visible: dict[tuple[str, int], str | None] = field(default_factory=dict)
     measured: dict[tuple[str, int | None], Outcome] = field(default_factory=dict)
     contained: int = 0
+    account: Account = field(default_factory=Account)
 
     def add_suite(self, suite: SuiteSpec) -> None:
         """Count one task."""
@@ -99,6 +103,7 @@ class Tally:
             IntegrityError: A task that the run does not have, or a second final decision.
         """
         kind = record["kind"]
+        self.account.add(kind, record)
         if kind not in ("decision", "verdict"):
             return
         if record["task"] not in self.order:
@@ -136,6 +141,7 @@ class Tally:
             infra_reasons=_count(_reason(each) for each in self.decisions.values() if each.outcome == "infra"),
             hidden=self._hidden() if with_hidden else None,
             containment=Containment(tasks=with_hidden, contained=self.contained),
+            spend=self.account.spend(),
         )
         if found.delivered + found.refused + found.infra + found.not_run != found.tasks:
             raise IntegrityError("delivered, refused, infra and not run do not add up to the number of tasks")

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lowest first. A part of gate/ (a module, or a folder with all in it) imports from its own layer and those below.
 LAYERS = (
     {"errors", "model", "values"},
-    {"compare", "document", "outline", "places", "records", "scalars", "stats"},
+    {"compare", "document", "money", "outline", "places", "records", "scalars", "stats"},
     {"contradictions", "extract", "suite", "suiteform", "wire"},
     {"faithfulness", "history", "integrity", "rules", "summary"},
     {"seams"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gate.model import Json
-from gate.report import marks
+from gate.report import cost, marks
 from gate.report.premise import PREMISE, containment_line
 from gate.stats import wilson
 from gate.summary import Summary
@@ -27,6 +27,7 @@ def render(run: dict[str, Json], summary: Summary) -> str:
         "## Counts\n\n" + counts(summary),
         measured(summary),
         reasons(summary),
+        cost.section(run, summary),
         "## How it was run\n\n" + conditions(run),
     )
     return "\n".join(section for section in sections if section)
