@@ -5,7 +5,7 @@ from __future__ import annotations
 from gate.backends.banks import open_bank
 from gate.backends.rundir import RunDir
 from gate.cli import exits, printing, wiring
-from gate.cli.run import RunOptions, is_left, selected
+from gate.cli.run import RunOptions, checked, is_left, selected
 from gate.errors import SpecError
 from gate.history import History, fold
 from gate.model import Json, Task
@@ -35,7 +35,8 @@ def _new(options: RunOptions) -> dict[str, Json]:
     if options.bank is None or options.source is None:
         raise SpecError("gate run: a new run needs BANK and --source: see `gate run --help`")
     bank = open_bank(options.bank, suites_dir())
-    return _facts(bank.name, options.source, options.bound.as_json(), list(selected(bank, options.bound)), History())
+    bound = wiring.resolved(options.source, {**options.bound.as_json(), **options.budgets})
+    return _facts(bank.name, options.source, bound, list(selected(bank, options.bound)), History())
 
 
 def _resumed(options: RunOptions) -> dict[str, Json]:
@@ -49,6 +50,8 @@ def _resumed(options: RunOptions) -> dict[str, Json]:
 def _facts(bank: str, source: str, bound: dict[str, Json], tasks: list[Task], history: History) -> dict[str, Json]:
     with wiring.open_source(source, bound) as opened:
         have = opened.task_ids()
+        for _ in checked(iter(tasks), opened):
+            pass
     left = [task for task in tasks if is_left(task, history)]
     undecided = [history.task(task.id) for task in left if task.suite.tests and not history.task(task.id).is_decided]
     return {

@@ -20,6 +20,7 @@ from gate.summary import Summary, Tally
 from gate.verify import Mismatch, Noted, verify_task
 
 KEPT = ("run.json", "suites.jsonl.gz", "ledger.jsonl")
+UNCLAIMED = ("run.log",)  # for people; no claim rests on it
 MAX_SHOWN = 20
 
 
@@ -201,8 +202,8 @@ def _verify_closing(where: RunDir, tally: Tally) -> Iterator[Mismatch]:
 
 
 def _derived_names(path: Path) -> set[str]:
-    """All files of a run directory that are not among the three that are kept."""
-    return {str(each.relative_to(path)) for each in path.rglob("*") if not each.is_dir()} - set(KEPT)
+    """All files of a run directory that claim to derive from the three that are kept."""
+    return {str(each.relative_to(path)) for each in path.rglob("*") if not each.is_dir()} - {*KEPT, *UNCLAIMED}
 
 
 def verify_derived(where: RunDir, config: dict[str, Json], summary: Summary, reading: Reading) -> Iterator[Mismatch]:
