@@ -49,7 +49,7 @@ UNTESTED: dict[str, str] = {
     "gate/preflight.py": "tests/test_container.py has it, in the sandbox that it is about",
     "gate/backends/scripted.py": "tests/test_engine.py is its use",
     **dict.fromkeys(
-        (f"gate/cli/{name}.py" for name in ("app", "check", "demo", "doctor", "run", "schema", "try_one", "wiring")),
+        (f"gate/cli/{name}.py" for name in ("app", "check", "demo", "doctor", "run", "schema", "try_one")),
         BY_COMMAND,
     ),
     **dict.fromkeys(

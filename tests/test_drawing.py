@@ -6,6 +6,7 @@ hundreds of tasks take seconds; real containers stand behind `test_run_openai.py
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
@@ -16,10 +17,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fake_openai import FakeOpenAI, Request, Step, completion, error
@@ -262,4 +265,87 @@ def test_no_run_costs_more_than_its_budget(tmp_path: Path, kind: str) -> None:
         assert again.returncode == 130 and requests_of(server) == asked(out)
         assert run(server, bank, out, *more).returncode == 1
     assert drawn(out) == sorted(all_draws(30))
+    verify(out)
+
+
+def forms(key: str) -> list[bytes]:
+    """Pieces of a key that would tell it, in the forms that software repeats it in."""
+    raw = [base64.b64encode(b"x" * n + key.encode())[8:28] for n in range(3)]
+    return [key[3:15].encode(), quote(key, safe="").encode(), *raw]
+
+
+def command_lines() -> bytes:
+    """The arguments of every process that can be seen."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(path.read_bytes())
+    return b"\n".join(found)
+
+
+def test_the_key_is_nowhere(tmp_path: Path) -> None:
+    """A server that repeats the key in answers and errors, in every form, finds no echo on disk, screen or in argv."""
+    key = "sk-test/K+y=0123456789abcdef"
+    echo = f"Bearer {key} {quote(key, safe='')} {base64.b64encode(f'Bearer {key}'.encode()).decode()}"
+    seen: list[bytes] = []
+
+    def leaky(request: Request) -> Step:
+        seen.append(command_lines())
+        task, index = draw_of(request)
+        assert request.headers["authorization"] == f"Bearer {key}"
+        if len(seen) % 3 == 0:
+            return error(503, echo)
+        text = f"{echo}\n```python\n# {echo}\ndef {task}(x):\n    return x + {1 if index else 2}\n```"
+        step = completion(text, reasoning_content=echo)
+        step.body.update(id=echo, model=echo, system_fingerprint=echo)
+        return step
+
+    bank, out, cache = bank_of(4, tmp_path / "bank.jsonl"), tmp_path / "out", tmp_path / "cache"
+    with FakeOpenAI(leaky) as server:
+        words = [*command(server, bank, out, "--cache", str(cache)), "-j", "2"]
+        words[words.index("-q")] = "-v"
+        done = subprocess.run(words, env={**os.environ, "OPENAI_API_KEY": key}, capture_output=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path != bank]
+    assert b"[key]" in b"".join(files) and (out / "run.log").stat().st_size > 0
+    for form in forms(key):
+        assert not any(form in each for each in [*files, *seen, done.stdout, done.stderr])
+
+
+def test_a_cache_brings_the_same_run_without_a_request(tmp_path: Path) -> None:
+    """A second run over the same cache asks nothing, costs nothing and decides the same."""
+    bank, cache = bank_of(6, tmp_path / "bank.jsonl"), ("--cache", str(tmp_path / "cache"), *PRICE)
+    with FakeOpenAI(honest) as server:
+        assert run(server, bank, tmp_path / "first", *cache).returncode == 1
+        asked_first = len(server.requests)
+        again = run(server, bank, tmp_path / "second", *cache)
+        assert len(server.requests) == asked_first == len(all_draws(6))
+    assert decisions(tmp_path / "first") == decisions(tmp_path / "second")
+    cost = json.loads(again.stdout)["cost"]
+    assert (cost["requests"], cost["cache_hits"], cost["usd"]) == (0, len(all_draws(6)), 0.0)
+    assert "from the cache" in (tmp_path / "second/REPORT.md").read_text()
+    verify(tmp_path / "second")
+
+
+GENERATOR = """
+import json, sys
+asked = json.load(sys.stdin)
+name = asked["entry_point"]
+print(f"```python\\ndef {name}(x: Optional[int]):\\n    return x + {1 if asked['index'] == 1 else 0}\\n```")
+"""
+
+
+def test_a_command_of_ones_own_draws(tmp_path: Path) -> None:
+    """`command:` draws by the protocol, with the prelude that its programs need, and is taken up like any run."""
+    (tmp_path / "generate.py").write_text(GENERATOR)
+    bank, out = bank_of(3, tmp_path / "bank.jsonl"), tmp_path / "out"
+    script = [sys.executable, str(ROOT / "scripted_gate.py"), "run"]
+    spec = f"command:{sys.executable} {tmp_path / 'generate.py'}"
+    words = [str(bank), "--source", spec, "--prelude", "typing", "--out", str(out), "-q", "--json"]
+    done = subprocess.run([*script, *words], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(done.stdout)[name] for name in ("delivered", "draws")] == [3, 6]
+    assert (out / "delivered/t000.py").read_text().startswith("from typing import ")
+    other = subprocess.run([*script, "--resume", str(out), "--seed", "3"], capture_output=True, text=True, timeout=100)
+    assert other.returncode == 2 and "--seed 3" in other.stderr and "begun with 0" in other.stderr
     verify(out)
