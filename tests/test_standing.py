@@ -18,7 +18,7 @@ def test_tasks_come_and_go() -> None:
     """A task is under way from its first request to its decision."""
     standing = Standing(2)
     standing.note("asked", {"task": "a", "index": 0})
-    assert standing.current == {"a": 0}
+    assert standing.current == {"a": 1}
     standing.note("candidate", {"task": "a", "index": 0})
     standing.note("verdict", {"task": "a", "index": 0})
     assert (standing.current, standing.draws) == ({"a": 1}, 1)

@@ -115,6 +115,13 @@ def test_sources_get_how_to_draw() -> None:
         assert isinstance(own, CommandSource)
 
 
+def test_a_model_is_asked_for_as_many_tasks_as_it_has_connections() -> None:
+    """Tasks that wait for a model leave the cores idle, so more of them are under way; others go by the cores."""
+    assert wiring.tasks_at_a_time("openai", 200) == wiring.tasks_at_a_time("command", 200) == 200
+    assert wiring.tasks_at_a_time("openai", None) >= 8
+    assert wiring.tasks_at_a_time("samples", 200) == wiring.default_jobs()
+
+
 def test_run_json_says_what_was_left_out() -> None:
     """Defaults that a model is asked with stand in run.json; what was given stays."""
     bound = verb.Bound(model="m", temperature=0.5).as_json()

@@ -151,6 +151,10 @@ class OpenAISource:
         """
         self._prompts.messages(task)
 
+    def most_for(self, task: Task) -> Tokens:
+        """The most tokens that a request for one draw of a task may take."""
+        return self._worst({"messages": self._prompts.messages(task)})
+
     async def draw(self, task: Task, index: int) -> Candidate:
         """Ask the model once, and again where only the transport failed.
 

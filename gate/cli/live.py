@@ -51,7 +51,7 @@ class LiveView:
 
 def current_line(current: dict[str, int]) -> str:
     """The tasks under way, with the draw that each is at; the first few, and how many more there are."""
-    shown = [f"{printing.escape(task)} (draw {max(1, number)})" for task, number in list(current.items())[:MAX_TASKS]]
+    shown = [f"{printing.escape(task)} (draw {number})" for task, number in list(current.items())[:MAX_TASKS]]
     more = [f"and {len(current) - MAX_TASKS} more"] if len(current) > MAX_TASKS else []
     return "now: " + ", ".join(shown + more) if shown else ""
 

@@ -405,6 +405,7 @@ async def _run_all(
     tasks = [task_id for task_id, each in history.tasks.items() if each.is_decided]
     left = config["bank"]["tasks"] - len(tasks)
     jobs = options.jobs or wiring.default_jobs()
+    at_a_time = options.jobs or wiring.tasks_at_a_time(config["source"]["kind"], options.max_connections)
     with anyio.CancelScope() as scope:
         async with AsyncExitStack() as stack, anyio.create_task_group() as watch:
             watch.start_soon(_stop_on_signal, scope)
@@ -420,7 +421,7 @@ async def _run_all(
                         source=source,
                         sandbox=sandbox,
                         ledger=books,
-                        concurrency=jobs,
+                        concurrency=at_a_time,
                         draws=config["options"]["draws"],
                         full_pool=config["options"]["full_pool"],
                         history=history,

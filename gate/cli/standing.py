@@ -19,7 +19,7 @@ class Standing:
         cost: What the run has cost so far, in words; empty where it costs nothing.
 
     Attributes:
-        current: The tasks under way, each with the draws that it has so far.
+        current: The tasks under way, each with the draw that it is at, from 1.
     """
 
     def __init__(self, total: int, cost: Callable[[], str] = lambda: "") -> None:
@@ -33,7 +33,7 @@ class Standing:
     def note(self, kind: str, body: dict[str, Json]) -> None:
         """See `gate.cli.progress.Progress`."""
         if kind in ("asked", "candidate"):
-            self.current[body["task"]] = body["index"] + (kind == "candidate")
+            self.current[body["task"]] = body["index"] + 1
             self.draws += kind == "candidate"
         elif kind == "decision":
             self.current.pop(body["task"], None)

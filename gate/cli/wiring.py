@@ -53,6 +53,14 @@ def default_jobs() -> int:
     return min(16, 2 * (os.cpu_count() or 1))
 
 
+def tasks_at_a_time(kind: str, max_connections: int | None) -> int:
+    """How many tasks are under way: as many as connections, where a task waits for a model most of its time."""
+    from gate.backends.openai import MAX_CONNECTIONS
+
+    waiting = (max_connections or MAX_CONNECTIONS) if kind in ("openai", "command") else 0
+    return max(default_jobs(), waiting)
+
+
 # Which options are for which kinds of sources; all are bound to the run that begins with them.
 MODEL_OPTIONS = ("model", "base_url", "temperature", "top_p", "max_tokens", "price_in", "price_out", "cache")
 PROMPT_OPTIONS = ("seed", "system", "template", "show_tests", "prelude")
