@@ -21,7 +21,7 @@ from gate.backends import answers
 from gate.backends.answer_cache import AnswerCache
 from gate.backends.answers import MAX_RESPONSE_CHARS, MAX_RETRY_AFTER_S, retry_after_s
 from gate.backends.books import Books
-from gate.backends.openai import MAX_ATTEMPTS, MAX_WAITS_S, OpenAISource
+from gate.backends.openai import MAX_ATTEMPTS, MAX_CROWDED, MAX_WAITS_S, OpenAISource
 from gate.backends.prompts import Prompts
 from gate.errors import FatalSourceError, SourceError, SpecError
 from gate.model import Candidate, Json, Limits, SuiteSpec, Task, canonical_json
@@ -226,6 +226,19 @@ async def test_patience_has_an_end_in_requests() -> None:
         await draw(server, sleep=sleeper)
     assert len(server.requests) == MAX_ATTEMPTS == len(sleeper.waits_s) + 1
     assert sleeper.waits_s[0] <= 0.5 < 4 <= sleeper.waits_s[-1] <= 30
+
+
+async def test_a_429_is_borne_longer() -> None:
+    """A server that serves us one by one says 429 many times; there is an end to that as well."""
+    with FakeOpenAI([*[error(429)] * (MAX_ATTEMPTS + 2), error(500), GOOD]) as server:
+        candidate = await draw(server)
+    assert candidate.origin["attempts"] == MAX_ATTEMPTS + 4
+    with (
+        FakeOpenAI(error(429, headers={"Retry-After": "0"})) as server,
+        pytest.raises(SourceError, match=f"in {MAX_CROWDED} requests"),
+    ):
+        await draw(server)
+    assert len(server.requests) == MAX_CROWDED
 
 
 async def test_patience_has_an_end_in_time() -> None:

@@ -6,10 +6,10 @@ Theory of operation. One draw is one chat completion (`n=1`, not streamed), with
 - A fault of the transport: no connection, no answer in time, a cut body or stream, no JSON,
   no choices, a choice that the server itself gave up, 408, 409, 425, 429 or 5xx. The request
   is sent again under one policy, with a jittered back-off that doubles, or as Retry-After
-  says. It ends after MAX_ATTEMPTS requests or when the waits would come to more than
-  MAX_WAITS_S, so a draw takes at most MAX_ATTEMPTS × timeout + MAX_WAITS_S once it has a
-  connection; then it is a SourceError, and no draw is used up. A 429 also lowers how many
-  requests are under way at a time (`pace`).
+  says. It ends after MAX_ATTEMPTS requests, of which a 429 is none, after MAX_CROWDED times
+  429, or when the waits would come to more than MAX_WAITS_S: then it is a SourceError, and
+  no draw is used up. A 429 also lowers how many requests are under way at a time (`pace`);
+  with that a server has so many chances that one which serves us one by one loses no draw.
 - A refusal to serve: any other status is a SourceError at once. Where the next task would
   fare no better (401, 402, 403, 404, an exhausted quota) it is a FatalSourceError.
 - An answer without a program: truncated, content_filter, refusal, empty or too_large. The
@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from random import uniform
@@ -51,6 +52,7 @@ from gate.model import Candidate, Json, Task, digest_json
 from gate.money import Tokens
 
 MAX_ATTEMPTS = 8
+MAX_CROWDED = 32
 MAX_WAITS_S = 300.0
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 30.0
@@ -190,16 +192,21 @@ class OpenAISource:
         retrying = AsyncRetrying(
             sleep=self._sleep,
             wait=_wait_s,
-            stop=_out_of_patience,
+            stop=lambda state: _out_of_patience(state, failed),
             retry=retry_if_exception_type(Fault),
             retry_error_callback=self._give_up,
         )
         attempts = 0
+        failed: Counter[bool] = Counter()  # whether the server said that it is asked too much
 
         async def once() -> Json:
             nonlocal attempts
             attempts += 1
-            return await self._ask(task_id, index, attempts, request)
+            try:
+                return await self._ask(task_id, index, attempts, request)
+            except Fault as fault:
+                failed[fault.crowded] += 1
+                raise
 
         return await retrying(once), attempts
 
@@ -267,9 +274,10 @@ def _wait_s(state: RetryCallState) -> float:
     return uniform(0.5, 1) * min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (state.attempt_number - 1))
 
 
-def _out_of_patience(state: RetryCallState) -> bool:
+def _out_of_patience(state: RetryCallState, failed: Mapping[bool, int]) -> bool:
     """Whether these were all requests that a draw may make, or the next wait would make its waits too long."""
-    return state.attempt_number >= MAX_ATTEMPTS or state.idle_for + state.upcoming_sleep > MAX_WAITS_S
+    asked_enough = failed[False] >= MAX_ATTEMPTS or failed[True] >= MAX_CROWDED
+    return asked_enough or state.idle_for + state.upcoming_sleep > MAX_WAITS_S
 
 
 def _client(base_url: str | None, api_key: str | None, timeout_s: float) -> openai.AsyncOpenAI:
