@@ -39,6 +39,9 @@ class Tokens:
         """By how much these are more than others, each kind on its own."""
         return Tokens(prompt=max(0, self.prompt - other.prompt), completion=max(0, self.completion - other.completion))
 
+    def __sub__(self, other: Tokens) -> Tokens:
+        return Tokens(prompt=self.prompt - other.prompt, completion=self.completion - other.completion)
+
     def as_json(self) -> dict[str, Json]:
         """As records spell them."""
         return {"prompt_tokens": self.prompt, "completion_tokens": self.completion}
@@ -108,12 +111,13 @@ class Spend:
     """What a run has cost.
 
     Attributes:
-        tokens: All tokens, those that are assumed included.
+        tokens: Those that servers have billed for, as far as they said.
         requests: Requests that were sent.
         faults: Requests that failed.
         answers: Draws that a server answered, or the cache did.
         hits: Draws that came from the cache, and cost nothing.
-        assumed: Requests of which nobody said what they cost: they count at their worst case.
+        assumed: Requests of which nobody said what they cost.
+        assumed_tokens: What these may have taken at most; a budget counts it as spent.
     """
 
     tokens: Tokens
@@ -122,6 +126,12 @@ class Spend:
     answers: int
     hits: int
     assumed: int
+    assumed_tokens: Tokens = Tokens()
+
+    @property
+    def at_most(self) -> Tokens:
+        """All tokens, with those that are assumed."""
+        return self.tokens + self.assumed_tokens
 
 
 @dataclass(slots=True)
@@ -129,7 +139,8 @@ class Account:
     """Folds the records of a ledger, in order; what it holds is one entry for each request under way.
 
     Attributes:
-        spent: What has ended.
+        spent: What has ended, what is assumed of it included.
+        assumed_tokens: What is assumed.
         open: The worst case of each request under way, by draw.
         overrun: By how much answers have passed their worst case so far.
     """
@@ -140,6 +151,7 @@ class Account:
     answers: int = 0
     hits: int = 0
     assumed: int = 0
+    assumed_tokens: Tokens = Tokens()
     overrun: Tokens = Tokens()
     open: dict[tuple[str, int], Tokens] = field(default_factory=dict)
 
@@ -170,22 +182,25 @@ class Account:
             self._assume(draw)
 
     def spend(self) -> Spend | None:
-        """The account as a value, what is under way at its worst case; None where nothing was asked of a model."""
+        """The account as a value, what is under way assumed; None where nothing was asked of a model."""
         if not self.requests and not self.hits:
             return None
         return Spend(
-            tokens=self.at_worst(),
+            tokens=self.spent - self.assumed_tokens,
             requests=self.requests,
             faults=self.faults,
             answers=self.answers,
             hits=self.hits,
             assumed=self.assumed + len(self.open),
+            assumed_tokens=sum(self.open.values(), self.assumed_tokens),
         )
 
     def _assume(self, draw: tuple[str, int]) -> None:
         if draw in self.open:
+            worst = self.open.pop(draw)
             self.assumed += 1
-            self.spent += self.open.pop(draw)
+            self.assumed_tokens += worst
+            self.spent += worst
 
     def _settle(self, draw: tuple[str, int], billed: Tokens | None) -> None:
         if billed is None or draw not in self.open:

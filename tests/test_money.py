@@ -89,14 +89,15 @@ def test_what_nobody_knows_counts_at_its_worst(records: tuple[Any, ...]) -> None
     """A request of which nobody said what it cost is not free, and the report says how many there are."""
     spend = account(*records).spend()
     assert spend is not None
-    assert (spend.tokens, spend.assumed) == (Tokens(prompt=100, completion=50), 1)
+    assert (spend.at_most, spend.tokens, spend.assumed) == (Tokens(prompt=100, completion=50), Tokens(), 1)
 
 
 def test_a_request_that_is_asked_again_counts_twice() -> None:
     """After a kill the same draw is asked for again, and both requests count."""
     spend = account(asked(), asked(), answer(USAGE)).spend()
     assert spend is not None
-    assert (spend.requests, spend.assumed, spend.tokens) == (2, 1, Tokens(prompt=109, completion=57))
+    assert (spend.requests, spend.assumed, spend.at_most) == (2, 1, Tokens(prompt=109, completion=57))
+    assert spend.tokens == Tokens(prompt=9, completion=7)
 
 
 def test_a_hit_costs_nothing() -> None:

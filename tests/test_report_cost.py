@@ -45,6 +45,8 @@ def test_cost_and_saving_for_programs() -> None:
         "usd": 4.0,
         "all_draws": 20,
         "all_draws_usd": 8.0,
+        "tokens_at_most": 1_500_000,
+        "usd_at_most": 4.0,
     }
 
 
@@ -85,6 +87,11 @@ def test_tasks_without_visible_tests_would_not_have_been_drawn() -> None:
 
 def test_assumed_costs_and_hits_are_told() -> None:
     """What is counted at its worst case, and what came for nothing, is said."""
-    spend = Spend(tokens=Tokens(), requests=2, faults=1, answers=3, hits=2, assumed=1)
+    spend = Spend(
+        tokens=Tokens(), requests=2, faults=1, answers=3, hits=2, assumed=1, assumed_tokens=Tokens(prompt=500_000)
+    )
     text = cost.section(run(), summary(spend))
-    assert "2 answers came from the cache" in text and "- 1 requests, of which nobody said" in text
+    assert "2 answers came from the cache" in text
+    assert "- not in these figures: 1 requests of which nobody said what they cost; at most 500000 tokens, $1" in text
+    found = cost.cost_json(run(), summary(spend))
+    assert found is not None and (found["usd"], found["usd_at_most"]) == (0.0, 1.0)

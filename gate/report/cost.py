@@ -28,7 +28,9 @@ def cost_json(run: dict[str, Json], summary: Summary) -> dict[str, Json] | None:
         "cache_hits": spend.hits,
         **spend.tokens.as_json(),
         "assumed_requests": spend.assumed,
+        "tokens_at_most": spend.at_most.total,
         "usd": None if price is None else float(round(price.cost(spend.tokens), 6)),
+        "usd_at_most": None if price is None else float(round(price.cost(spend.at_most), 6)),
         "all_draws": everything,
         "all_draws_usd": None if price is None else _all_usd(spend, price, everything),
     }
@@ -46,8 +48,11 @@ def section(run: dict[str, Json], summary: Summary) -> str:
         "- cost: " + ("unknown, no price was given" if price is None else _cost_words(spend, price)),
     ]
     if spend.assumed:
+        most = spend.assumed_tokens
+        cost = "" if price is None else f", {usd(price.cost(most))}"
         lines.append(
-            f"- {spend.assumed} requests, of which nobody said what they cost, are counted at the most that they may"
+            f"- not in these figures: {spend.assumed} requests of which nobody said what they cost; at most"
+            f" {most.total} tokens{cost}, and so much a budget counts"
         )
     lines += _saving(run, summary, spend, price)
     return "## Cost\n\n" + "".join(f"{line}\n" for line in lines)
