@@ -20,7 +20,7 @@ help:
 	@echo "make image    build the sandbox image where it is not current"
 	@echo "make bench    what one candidate costs, ways side by side (on a quiet machine)"
 	@echo "make soak     the long runs: killed and stopped again and again, nothing lost, nothing left running"
-	@echo "make test-model  a real model on loopback, ten tasks: compiles its server once, about ten minutes"
+	@echo "make test-model a real model on loopback, ten tasks: compiles its server once, about ten minutes"
 	@echo "make clean    remove .venv and caches; recorded runs stay"
 
 setup: image
