@@ -207,7 +207,7 @@ def check_answers(program: list[str], tmp_path: Path) -> None:
     assert subprocess.run([*GATE, "verify", str(out)], capture_output=True, timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 402])
+@pytest.mark.parametrize("status", [401, *(pytest.param(each, marks=pytest.mark.soak) for each in (402, 403, 404))])
 def test_no_further_task_is_asked_for_after_a_refusal_to_serve(tmp_path: Path, status: int) -> None:
     """A wrong key, model or account ends the run with one sentence, exit 3 and no draw."""
     bank = bank_of(list(PASSES), tmp_path / "bank.jsonl")
