@@ -5,7 +5,8 @@ task run one after another, so "first" means lowest index and nothing is drawn t
 rule would not have asked for. What each seam brings is appended to the ledger before
 anything follows from it, and a verdict names the observations that it rests on. A
 BackendError ends its task as `infra`, with its reason; an IntegrityError, and a source
-that would refuse every other task as well, end the run.
+that would refuse every other task as well, end the run. A budget that is spent leaves the
+task that wanted more as it is; what is being judged beside it comes to its end.
 Cancellation goes through at any await and leaves a ledger that tells how far it came: a
 later run takes each task's history from it, uses what was drawn and judged, and goes on.
 """
@@ -17,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 import anyio
 
 from gate import records, rules
-from gate.errors import BackendError, FatalSourceError
+from gate.errors import BackendError, BudgetSpent, FatalSourceError
 from gate.history import History, Judged, TaskHistory
 from gate.model import Candidate, Decision, Observation, Outcome, SuiteSpec, Task, Test, Verdict
 from gate.seams import CandidateSource, Ledger, Sandbox
@@ -166,7 +167,10 @@ async def run_tasks(
     history: History | None = None,
     on_decision: Callable[[Decision], None] = lambda decision: None,
 ) -> None:
-    """Decide every task, `concurrency` at a time; tasks are taken from the stream as needed."""
+    """Decide every task, `concurrency` at a time; tasks are taken from the stream as needed.
+
+    Where the budget of the source is spent, those that could not be decided within it are left.
+    """
     known = history or History()
 
     async def work(task: Task) -> None:
@@ -185,11 +189,17 @@ async def run_tasks(
 
 
 async def side_by_side(tasks: Iterable[Task], work: Callable[[Task], Awaitable[None]], *, concurrency: int) -> None:
-    """Do some work for every task, `concurrency` at a time; tasks are taken from the stream as needed."""
+    """Do some work for every task, `concurrency` at a time; tasks are taken from the stream as needed.
+
+    Once the budget is spent, what goes on is finished and nothing more is taken.
+    """
 
     async def take(stream: Iterator[Task]) -> None:
         for task in stream:
-            await work(task)
+            try:
+                await work(task)
+            except BudgetSpent:
+                return
 
     stream = iter(tasks)
     async with anyio.create_task_group() as group:

@@ -10,6 +10,7 @@ verdicts. Nothing is kept in memory but a few numbers a line. What does not deri
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
@@ -55,6 +56,7 @@ def verify_task(task: Task, noted: Sequence[Noted], *, draws: int, full_pool: bo
         candidates[candidate.index] = candidate
         if candidate.digest != each.record["digest"]:
             yield _mismatch(task, f"candidate {candidate.index}", each.record["digest"], candidate.digest)
+    yield from _verify_requests(task, noted)
     yield from _verify_observations(task, noted, candidates)
     yield from _verify_verdicts(task, noted, candidates, unseen=("hidden",))
     yield from _verify_decision(task, noted, candidates, draws=draws, full_pool=full_pool, closed=closed)
@@ -118,6 +120,17 @@ def _mismatch(task: Task, what: str, claimed: object, derived: object) -> Mismat
 
 def _of_kind(noted: Sequence[Noted], kind: str) -> Iterator[Noted]:
     return (each for each in noted if each.record["kind"] == kind)
+
+
+def _verify_requests(task: Task, noted: Sequence[Noted]) -> Iterator[Mismatch]:
+    """A draw that took so many requests stands behind the records of as many, so none of them is free."""
+    asked: Counter[int] = Counter()
+    for each in noted:
+        kind, index = each.record["kind"], each.record.get("index", 0)
+        asked[index] += kind == "asked"
+        claimed = each.record["origin"].get("attempts") if kind == "candidate" else None
+        if type(claimed) is int and claimed > asked[index]:
+            yield _mismatch(task, f"candidate {index}: requests", claimed, asked[index])
 
 
 def _verify_observations(task: Task, noted: Sequence[Noted], candidates: dict[int, Candidate]) -> Iterator[Mismatch]:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lowest first. A part of gate/ (a module, or a folder with all in it) imports from its own layer and those below.
 LAYERS = (
     {"errors", "model", "values"},
-    {"compare", "document", "outline", "places", "records", "scalars", "stats"},
+    {"compare", "document", "money", "outline", "places", "records", "scalars", "stats"},
     {"benchmarks", "contradictions", "examples", "extract", "suite", "suiteform", "wire"},
     {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "strength", "summary", "tables", "taskpool"},
     {"seams"},
@@ -47,7 +47,7 @@ UNTESTED: dict[str, str] = {
     "gate/preflight.py": "tests/test_container.py has it, in the sandbox that it is about",
     "gate/backends/scripted.py": "tests/test_engine.py is its use",
     **dict.fromkeys(
-        (f"gate/cli/{name}.py" for name in ("app", "check", "demo", "doctor", "run", "schema", "try_one", "wiring")),
+        (f"gate/cli/{name}.py" for name in ("app", "check", "demo", "doctor", "run", "schema", "try_one")),
         BY_COMMAND,
     ),
     **dict.fromkeys(

@@ -32,7 +32,7 @@ from gate.errors import BackendError, IntegrityError, SpecError
 from gate.model import Json, digest_bytes
 
 FIRST = "0" * 64
-SYNCED_KINDS = frozenset({"run", "candidate", "verdict", "decision", "closed"})
+SYNCED_KINDS = frozenset({"run", "asked", "candidate", "verdict", "decision", "closed"})
 ENDS = frozenset({"run", "closed"})  # enough where nothing follows before the end: a replay judges what is saved anyway
 _RESERVED = frozenset({"kind", "time", "prev"})
 _CHUNK_BYTES = 1 << 16

@@ -2,7 +2,7 @@
 
 `run.json` and `suites.jsonl.gz` are written before the first draw and never again; the
 ledger only grows; everything else can be made again from these three, byte for byte,
-and holds no path.
+and holds no path. Save `run.log`, which is for people: no claim rests on it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ class RunDir:
     def ledger(self) -> Path:
         """All records."""
         return self.path / "ledger.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """What happened when, for people; no claim rests on it."""
+        return self.path / "run.log"
 
     @contextmanager
     def beginning(self) -> Iterator[RunDir]:

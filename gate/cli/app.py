@@ -31,6 +31,12 @@ class Isolation(StrEnum):
     container = "container"
 
 
+class Prelude(StrEnum):
+    """What can be put before each program."""
+
+    typing = "typing"
+
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Boundary = Annotated[Isolation, typer.Option("--isolation", help="Where candidates run.")]
@@ -68,7 +74,10 @@ def run_command(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option("--source", help="Where candidates come from: openai, samples:FILE|FOLDER or scripted:FILE."),
+        typer.Option(
+            "--source",
+            help="Candidates: openai, command:'PROG ARGS', samples:FILE|FOLDER or scripted:FILE.",
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="For openai: the model, as the server knows it.")] = None,
     base_url: Annotated[
@@ -80,10 +89,43 @@ def run_command(
         int | None, typer.Option("--max-tokens", min=1, help="For openai: the longest answer; default 2048.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="For openai: the seed of draw 0; draw k has seed + k; default 0.")
+        int | None, typer.Option("--seed", help="The seed of draw 0; draw k has seed + k; default 0.")
     ] = None,
     max_connections: Annotated[
-        int | None, typer.Option("--max-connections", min=1, max=256, help="For openai: requests at a time; default 8.")
+        int | None,
+        typer.Option("--max-connections", min=1, max=256, help="Requests at a time, fewer while told 429; default 8."),
+    ] = None,
+    request_timeout: Annotated[
+        float | None,
+        typer.Option("--request-timeout", min=0.1, max=3600, help="Seconds for one request; default 120."),
+    ] = None,
+    system: Annotated[
+        Path | None, typer.Option("--system", metavar="FILE", help="The system message; an empty file for none.")
+    ] = None,
+    template: Annotated[
+        Path | None, typer.Option("--template", metavar="FILE", help="The user message, as a Jinja2 template.")
+    ] = None,
+    show_tests: Annotated[
+        bool | None, typer.Option("--show-tests", help="Show the visible tests to the model; hidden ones never.")
+    ] = None,
+    prelude: Annotated[Prelude | None, typer.Option("--prelude", help="Put names before each program: typing.")] = None,
+    price_in: Annotated[
+        float | None, typer.Option("--price-in", metavar="USD", help="For a million tokens of prompts.")
+    ] = None,
+    price_out: Annotated[
+        float | None, typer.Option("--price-out", metavar="USD", help="For a million tokens of answers.")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option("--prices", metavar="FILE", help="A YAML table of prices, by model.")
+    ] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option("--budget-usd", metavar="USD", help="Stop before the run costs more.")
+    ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option("--budget-tokens", min=1, metavar="N", help="Stop before it takes more tokens.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option("--cache", metavar="DIR", help="Keep answers, and take those that are kept.")
     ] = None,
     draws: Annotated[
         int | None, typer.Option("--draws", min=1, max=5, help="Candidates a task at most; default 5.")
@@ -108,7 +150,7 @@ def run_command(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
     quiet: Quiet = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every decision.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every decision and fault.")] = False,
     json: Json = False,
 ) -> None:
     """Draw until a candidate passes, or refuse: the gate over a whole bank."""
@@ -116,6 +158,7 @@ def run_command(
 
     if resume is not None and out is not None:
         raise SpecError("--out: a resumed run stays where it is: leave --out away")
+    price_in, price_out = verb.prices_of(price_in, price_out, prices, model, resume)
     bound = verb.Bound(
         draws=draws,
         full_pool=full_pool,
@@ -130,6 +173,13 @@ def run_command(
         top_p=top_p,
         max_tokens=max_tokens,
         seed=seed,
+        price_in=price_in,
+        price_out=price_out,
+        cache=None if cache is None else str(cache.absolute()),
+        system=None if system is None else verb.option_text(system, "--system"),
+        template=None if template is None else verb.option_text(template, "--template"),
+        show_tests=show_tests,
+        prelude=None if prelude is None else prelude.value,
     )
     options = verb.RunOptions(
         bank=bank,
@@ -140,6 +190,9 @@ def run_command(
         jobs=jobs,
         max_connections=max_connections,
         require_sound=require_sound,
+        request_timeout_s=request_timeout,
+        budget_usd=budget_usd,
+        budget_tokens=budget_tokens,
         quiet=quiet,
         verbose=verbose,
         json=json,

@@ -15,7 +15,7 @@ from gate.backends.jsonl import ENDS, FIRST, JsonlLedger, PoolIndex
 from gate.backends.observations import CachedSandbox, ObservationCache
 from gate.backends.poolfiles import JoinedPools, open_pools
 from gate.backends.rundir import RunDir
-from gate.cli import exits, printing, wiring
+from gate.cli import exits, printing, progress, wiring
 from gate.cli.own_rule import OwnRule, load_rule
 from gate.cli.provenance import bank_counts
 from gate.cli.replay_text import result_text
@@ -339,7 +339,7 @@ async def _judge_rest(
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as watch:
             watch.start_soon(stop_on_signal, scope)
-            with printing.progress(left, quiet=options.quiet, verbose=options.verbose) as shown:
+            with progress.progress(left, quiet=options.quiet, verbose=options.verbose) as shown:
                 async with wiring.open_when_needed(
                     asked.engine, isolation=bound["isolation"], runtime=bound["runtime"], concurrency=jobs
                 ) as sandbox:

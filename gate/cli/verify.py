@@ -25,6 +25,7 @@ from gate.summary import Summary, Tally
 from gate.verify import Mismatch, Noted, verify_pool, verify_task
 
 KEPT = ("run.json", "suites.jsonl.gz", "ledger.jsonl")
+UNCLAIMED = ("run.log",)  # for people; no claim rests on it
 MAX_SHOWN = 20
 
 
@@ -294,9 +295,9 @@ def _verify_closing(where: RunDir, tally: Tally) -> Iterator[Mismatch]:
 
 
 def _derived_names(path: Path) -> set[str]:
-    """All files of a run directory that are not among the three that are kept, nor long replies of the ledger."""
+    """All files that claim to derive from the three that are kept; the ledger's long replies are not among them."""
     found = (each.relative_to(path) for each in path.rglob("*") if not each.is_dir())
-    return {str(each) for each in found if each.parts[0] != FOLDER} - set(KEPT)
+    return {str(each) for each in found if each.parts[0] != FOLDER} - {*KEPT, *UNCLAIMED}
 
 
 def verify_derived(where: RunDir, config: dict[str, Json], summary: Summary, reading: Reading) -> Iterator[Mismatch]:
