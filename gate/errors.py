@@ -51,3 +51,9 @@ class IntegrityError(GateError):
     """A recorded claim does not derive again; ends the run."""
 
     exit_code: ClassVar[int] = 4
+
+
+class BudgetSpent(GateError):
+    """The next request might pass the budget: nothing failed, and the run can be resumed with more."""
+
+    exit_code: ClassVar[int] = 130

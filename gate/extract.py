@@ -14,6 +14,10 @@ indented by four, shorter than the block's own, or of the other character.
 
 Which block counts: the last that has a line defining the entry point, else the last that
 is not blank; where nothing is fenced, the whole text.
+
+What many prompts take for granted can be put before a program (a prelude): names of `typing`,
+on one line. A program that has a line `from __future__ import …`, which must stay first, is
+left as it is.
 """
 
 from __future__ import annotations
@@ -21,14 +25,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from gate.model import Json
+
+Prelude = Literal["typing"]
+PRELUDES: dict[Prelude, str] = {
+    "typing": (
+        "from typing import Any, Callable, DefaultDict, Deque, Dict, FrozenSet, Generator, Iterable, Iterator, List,"
+        " Mapping, Optional, Sequence, Set, Tuple, Type, TypeVar, Union\n"
+    )
+}
 
 # Possessive throughout: a text that was made to be slow takes linear time.
 _OPENING = re.compile(r"( {0,3})(?:(`{3,}+)[^`\n]*+|(~{3,}+)[^\n]*+)(?:\n|\Z)")
 _CLOSING = re.compile(r" {0,3}(`{3,}+|~{3,}+)[ \t]*+\r?(?:\n|\Z)")
 _TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 _END_ALONE = re.compile(r"[ \t]*+</think(?:ing)?>[ \t]*+\r?(?:\n|\Z)", re.IGNORECASE)
+_FUTURE = re.compile(r"^[ \t]*+from[ \t]++__future__[ \t]", re.MULTILINE)
 _BLANKS = re.compile(r"[ \t]*+")
 
 
@@ -79,6 +93,14 @@ def defines(program: str, entry_point: str) -> bool:
     name = re.escape(entry_point.partition(".")[0])
     line = rf"^(?:(?:async[ \t]++)?+def[ \t]++{name}(?!\w)|class[ \t]++{name}(?!\w)|{name}[ \t]*+(?::[^=\n]*+)?+=(?!=))"
     return re.search(line, program, re.MULTILINE) is not None
+
+
+def with_prelude(program: str, prelude: Prelude | None) -> str:
+    """A program after the prelude of that name; as it is where there is none, or it has none to run."""
+    if prelude is None or not program.strip() or _FUTURE.search(program):
+        return program
+    mark = "\ufeff" if program.startswith("\ufeff") else ""
+    return mark + PRELUDES[prelude] + program.removeprefix(mark)
 
 
 def fenced_blocks(text: str) -> Iterator[str]:

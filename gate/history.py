@@ -15,12 +15,15 @@ from dataclasses import dataclass, field
 from gate import records
 from gate.errors import IntegrityError
 from gate.model import Candidate, Decision, Json, Outcome, Verdict
+from gate.money import read_tokens
 
 _TEXT_OR_NONE = (str, type(None))
 _COUNT_OR_NONE = (int, type(None))
 _OF_DRAW: dict[str, tuple[type, ...]] = {"task": (str,), "index": (int,)}
 _FORMS: dict[str, dict[str, tuple[type, ...]]] = {
     "run": {"run": (str,)},
+    "asked": {**_OF_DRAW, "attempt": (int,), "worst": (dict,)},
+    "fault": {**_OF_DRAW, "what": (str,), "billed": (dict, type(None))},
     "candidate": {**_OF_DRAW, "digest": (str,), "code": (str,), "origin": (dict,)},
     "observation": {
         **_OF_DRAW,
@@ -88,9 +91,12 @@ def _check_parts(record: dict[str, Json]) -> None:
     """What reading takes as it is: numbers, digests and the kinds of replies."""
     counts = record.get("tests", {}).values()
     numbers = record.get("usage", {}).values()
+    tokens = [record[name] for name in ("worst", "billed") if record.get(name) is not None]
     kinds = [reply["kind"] for reply in record.get("replies", ())]
     if any(type(count) is not int for count in counts):
         raise ValueError("a count that is no whole number")
+    if any(read_tokens(each) is None for each in tokens):
+        raise ValueError("tokens that are no whole numbers")
     if any(type(number) not in (int, float, type(None)) for number in numbers):
         raise ValueError("a usage that is no number")
     if any(type(digest) is not str for digest in record.get("seen", ())):

@@ -11,7 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gate import compare, values
-from gate.model import Candidate, Decision, Exit, Limits, Observation, Outcome, Reply, Task, Test, Verdict
+from gate.model import (
+    Call,
+    Candidate,
+    Decision,
+    Exit,
+    Limits,
+    Observation,
+    Outcome,
+    Reply,
+    SuiteSpec,
+    Task,
+    Test,
+    Verdict,
+)
 
 MAX_DRAWS = 5
 SEEDS = (0, 1)
@@ -118,6 +131,16 @@ def _printed_disagreement(test: Test, reply: Reply) -> tuple[str, str] | None:
     if test.expect.kind == "stdout" and compare.printed_agrees(test.expect, text):
         return None
     return "wrong_answer", compare.explain(test.expect, text)
+
+
+def part_of(suite: SuiteSpec, part: str) -> tuple[Sequence[Test], Sequence[Call], bool]:
+    """The tests of the `visible` or the `hidden` part, their calls, and whether a pass is repeated.
+
+    Only what decides is repeated: hidden tests measure.
+    """
+    if part == "hidden":
+        return suite.hidden, suite.hidden_calls, False
+    return suite.tests, suite.calls, True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

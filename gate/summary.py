@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from gate import records
 from gate.errors import IntegrityError
 from gate.model import Decision, Json, Outcome, SuiteSpec, Test, canonical_json
+from gate.money import Account, Spend
 from gate.strength import Strengths, Weakness, strength
 
 NOTHING_KNOWN = Weakness(suites=0, weak=0, commonest=None, passed=0)
@@ -52,6 +53,7 @@ class Summary:
         refusals: Why tasks were refused or ended as infra, by reason.
         hidden: None where no task has hidden tests.
         weakness: How many suites a program that knows nothing of the task passes.
+        spend: What the draws cost; None where no model was asked.
     """
 
     tasks: int
@@ -66,6 +68,7 @@ class Summary:
     hidden: Hidden | None
     containment: Containment
     weakness: Weakness = NOTHING_KNOWN
+    spend: Spend | None = None
 
     @property
     def calls_per_task(self) -> float:
@@ -92,6 +95,7 @@ class Tally:
     measured: dict[tuple[str, int | None], Outcome] = field(default_factory=dict)
     contained: int = 0
     strengths: Strengths = field(default_factory=Strengths)
+    account: Account = field(default_factory=Account)
 
     def add_suite(self, suite: SuiteSpec) -> None:
         """Count one task."""
@@ -106,6 +110,7 @@ class Tally:
             IntegrityError: A task that the run does not have, or a second final decision.
         """
         kind = record["kind"]
+        self.account.add(kind, record)
         if kind not in ("decision", "verdict"):
             return
         if record["task"] not in self.order:
@@ -144,6 +149,7 @@ class Tally:
             hidden=self._hidden() if with_hidden else None,
             containment=Containment(tasks=with_hidden, contained=self.contained),
             weakness=self.strengths.weakness(),
+            spend=self.account.spend(),
         )
         if found.delivered + found.refused + found.infra + found.not_run != found.tasks:
             raise IntegrityError("delivered, refused, infra and not run do not add up to the number of tasks")

@@ -10,11 +10,13 @@ verdicts. Nothing is kept in memory but a few numbers a line. What does not deri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from gate import records, rules
 from gate.model import Candidate, Decision, Json, Observation, Outcome, Task, Verdict, digest_json
+from gate.taskpool import PARTS, TaskPool, decide_pool, fold_pool, parts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +56,62 @@ def verify_task(task: Task, noted: Sequence[Noted], *, draws: int, full_pool: bo
         candidates[candidate.index] = candidate
         if candidate.digest != each.record["digest"]:
             yield _mismatch(task, f"candidate {candidate.index}", each.record["digest"], candidate.digest)
+    yield from _verify_requests(task, noted)
     yield from _verify_observations(task, noted, candidates)
-    yield from _verify_verdicts(task, noted, candidates)
+    yield from _verify_verdicts(task, noted, candidates, unseen=("hidden",))
     yield from _verify_decision(task, noted, candidates, draws=draws, full_pool=full_pool, closed=closed)
+
+
+def verify_pool(task: Task, noted: Sequence[Noted], *, draws: int, closed: bool) -> Iterator[Mismatch]:
+    """What does not derive in one task's records of a replay, in which every draw is judged on both parts.
+
+    Args:
+        task: The task, with its suite as the replay loaded it.
+        noted: All records of the task, in the ledger's order, each whole and of a known kind.
+        draws: How many draws of each task there are.
+        closed: Whether the ledger says that all is done.
+
+    Raises:
+        IntegrityError: The records contradict each other.
+    """
+    pool = fold_pool((each.digest, each.record) for each in noted)
+    for each in _of_kind(noted, "candidate"):
+        found = pool.candidates[each.record["index"]].digest
+        if found != each.record["digest"]:
+            yield _mismatch(task, f"candidate {each.record['index']}", each.record["digest"], found)
+    candidates = dict(enumerate(pool.candidates))
+    yield from _verify_observations(task, noted, candidates)
+    yield from _verify_verdicts(task, noted, candidates, unseen=PARTS)
+    yield from _verify_whole(task, pool, draws=draws, closed=closed)
+    yield from _verify_pool_decision(task, pool, closed=closed)
+
+
+def _verify_whole(task: Task, pool: TaskPool, *, draws: int, closed: bool) -> Iterator[Mismatch]:
+    """No draw beyond those asked for; once closed, none is left out and none is left unjudged."""
+    found = len(pool.candidates)
+    if found > draws or (closed and found < draws):
+        yield _mismatch(task, "draws", found, draws)
+    for part in PARTS:
+        due = list(range(draws)) if part in parts_of(task) else []
+        judged = sorted(pool.verdicts[part])
+        if not set(judged) <= set(due) or (closed and judged != due):
+            yield _mismatch(task, f"{part} verdicts", judged, due)
+
+
+def _verify_pool_decision(task: Task, pool: TaskPool, *, closed: bool) -> Iterator[Mismatch]:
+    """The gate's decision follows from the visible verdicts."""
+    claimed, visible = pool.decision, pool.verdicts["visible"]
+    if claimed is None:
+        if closed:
+            yield _mismatch(task, "decision", "the replay is closed", "there is none")
+        return
+    judged = [index for index in sorted(visible) if index < len(pool.candidates)]
+    derived = decide_pool(
+        task, [pool.candidates[index] for index in judged], [visible[index].verdict for index in judged]
+    )
+    # A draw that was judged again may wait for the decision that follows from it.
+    if derived != claimed and (closed or claimed.outcome != "infra"):
+        yield _mismatch(task, "decision", _decision_text(claimed), _decision_text(derived))
 
 
 def _mismatch(task: Task, what: str, claimed: object, derived: object) -> Mismatch:
@@ -65,6 +120,17 @@ def _mismatch(task: Task, what: str, claimed: object, derived: object) -> Mismat
 
 def _of_kind(noted: Sequence[Noted], kind: str) -> Iterator[Noted]:
     return (each for each in noted if each.record["kind"] == kind)
+
+
+def _verify_requests(task: Task, noted: Sequence[Noted]) -> Iterator[Mismatch]:
+    """A draw that took so many requests stands behind the records of as many, so none of them is free."""
+    asked: Counter[int] = Counter()
+    for each in noted:
+        kind, index = each.record["kind"], each.record.get("index", 0)
+        asked[index] += kind == "asked"
+        claimed = each.record["origin"].get("attempts") if kind == "candidate" else None
+        if type(claimed) is int and claimed > asked[index]:
+            yield _mismatch(task, f"candidate {index}: requests", claimed, asked[index])
 
 
 def _verify_observations(task: Task, noted: Sequence[Noted], candidates: dict[int, Candidate]) -> Iterator[Mismatch]:
@@ -84,21 +150,31 @@ def _verify_observations(task: Task, noted: Sequence[Noted], candidates: dict[in
             yield _mismatch(task, f"{what}: calls", each.record["calls"], calls.get(part))
 
 
-def _verify_verdicts(task: Task, noted: Sequence[Noted], candidates: dict[int, Candidate]) -> Iterator[Mismatch]:
-    """A verdict follows from the observations that it names, by the rules alone."""
+def _verify_verdicts(
+    task: Task, noted: Sequence[Noted], candidates: dict[int, Candidate], *, unseen: Collection[str]
+) -> Iterator[Mismatch]:
+    """A verdict follows from the observations that it names, by the rules alone.
+
+    Args:
+        unseen: The parts of which a record may say that our world failed before anything was seen.
+    """
     seen = {each.digest: each.record for each in _of_kind(noted, "observation")}
     for each in _of_kind(noted, "verdict"):
         what = f"verdict on draw {each.record['index']}, {each.record['part']}"
         claimed = records.read_verdict(each.record)
-        derived = _derive_verdict(task, each.record, seen, candidates)
+        derived = _derive_verdict(task, each.record, seen, candidates, unseen)
         if derived != claimed:
             yield _mismatch(
-                task, what, _verdict_text(claimed), derived if isinstance(derived, str) else _verdict_text(derived)
+                task, what, verdict_text(claimed), derived if isinstance(derived, str) else verdict_text(derived)
             )
 
 
 def _derive_verdict(
-    task: Task, record: dict[str, Json], seen: dict[str, dict[str, Json]], candidates: dict[int, Candidate]
+    task: Task,
+    record: dict[str, Json],
+    seen: dict[str, dict[str, Json]],
+    candidates: dict[int, Candidate],
+    unseen: Collection[str],
 ) -> Verdict | str:
     """The verdict that the named observations give, or why they give none."""
     candidate = candidates.get(record["index"])
@@ -107,8 +183,8 @@ def _derive_verdict(
     screened = rules.screen(candidate)
     if screened is not None:
         return screened
-    if not record["seen"] and record["part"] == "hidden" and record["outcome"] == Outcome.ERROR.value:
-        return _unmeasured(task, record["detail"])
+    if not record["seen"] and record["part"] in unseen and record["outcome"] == Outcome.ERROR.value:
+        return _unmeasured(task, record["part"], record["detail"])
     looks: list[Observation] = []
     for digest in record["seen"]:
         each = seen.get(digest)
@@ -121,14 +197,15 @@ def _derive_verdict(
         return f"the rules can make nothing of its observations: {exc!r}"
 
 
-def _unmeasured(task: Task, detail: str) -> Verdict:
-    """Our world failed before anything was seen of a measurement: no success is claimed."""
-    return Verdict(outcome=Outcome.ERROR, reason=rules.INFRA, detail=detail, total=len(task.suite.hidden))
+def _unmeasured(task: Task, part: str, detail: str) -> Verdict:
+    """Our world failed before anything was seen: no success is claimed."""
+    total = len(rules.part_of(task.suite, part)[0])
+    return Verdict(outcome=Outcome.ERROR, reason=rules.INFRA, detail=detail, total=total)
 
 
 def _conclude(task: Task, part: str, looks: Sequence[Observation]) -> Verdict | str:
     suite = task.suite
-    tests, repeat = (suite.hidden, False) if part == "hidden" else (suite.tests, True)
+    tests, _, repeat = rules.part_of(suite, part)
     for number, look in enumerate(looks):
         step = rules.next_step(tests, suite.limits, looks[:number], repeat=repeat)
         if isinstance(step, Verdict):
@@ -139,7 +216,7 @@ def _conclude(task: Task, part: str, looks: Sequence[Observation]) -> Verdict | 
     return step if isinstance(step, Verdict) else "the rules ask for more observations"
 
 
-def _verdict_text(verdict: Verdict) -> str:
+def verdict_text(verdict: Verdict) -> str:
     words = f"{verdict.outcome.value}, {verdict.reason}, test {verdict.test}, {verdict.passed} of {verdict.total}"
     return f"{words}: {verdict.detail}" if verdict.detail else words
 

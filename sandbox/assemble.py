@@ -41,6 +41,9 @@ LEFT_OUT = (
 # The loader does not list this one: libc opens it by name when a thread ends early.
 OPENED_BY_NAME = ("libgcc_s.so.1",)
 
+# What LANG names. The interpreter does without, `locale.setlocale(LC_ALL, "")` raises; musl needs no files.
+LOCALE = Path("/usr/lib/locale/C.utf8")
+
 EMPTY_FOLDERS = ("dev", "proc", "src", "sys", "tmp")
 PASSWD = "nobody:x:65534:65534:nobody:/tmp:\n"
 GROUP = "nogroup:x:65534:\n"
@@ -75,6 +78,8 @@ def assemble(root: Path) -> None:
     copy_shared(root, loader_of(program), [program, *(library / path.relative_to(copied) for path in extensions)])
     for path in extensions:
         place(path, path)
+    if LOCALE.is_dir():
+        shutil.copytree(LOCALE, root / LOCALE.relative_to("/"))
     write_rest(root)
     compile_all(root)
     settle_modes(root)

@@ -117,9 +117,9 @@ async def fail_all(case: Case) -> str:
 def naive_judge(sandbox: Sandbox) -> Judge:
     """A grader that runs the candidate in its own process and believes it; inside a container, or it would be ours.
 
-    It has a timer, as such graders have, and the container's limits above that.
+    It has timers, as such graders have, and the container's limits above those.
     """
-    limits = Limits(wall_s=20.0, cpu_s=8.0, memory_mb=512)
+    limits = Limits(wall_s=60.0, cpu_s=12.0, memory_mb=512)
 
     async def ask(case: Case) -> str:
         tests = case.suite.source["tests"]

@@ -24,6 +24,7 @@ class Step:
 
     Attributes:
         body: Sent as it is, where it is bytes; else as JSON.
+        name: What a test calls it.
         wait_s: How long to wait before the answer.
         cut: Close after half of the body, without a word.
         reset: Break the connection instead of an answer.
@@ -37,6 +38,7 @@ class Step:
     cut: bool = False
     reset: bool = False
     drip_s: float = 0.0
+    name: str = ""
 
     @property
     def body_bytes(self) -> bytes:
@@ -59,6 +61,15 @@ def completion(content: Any, *, finish: str | None = "stop", **message: Any) -> 
     return Step(body={"id": "answer-1", "model": "stub-1", "choices": [choice], "usage": usage})
 
 
+def stream(*deltas: str, finish: str | None = "stop", done: bool = True) -> Step:
+    """An answer as a stream of events, one for each piece of the text."""
+    chunks: list[Any] = [{"id": "answer-1", "choices": [{"index": 0, "delta": {"content": each}}]} for each in deltas]
+    if finish is not None:
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    events = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks] + ["data: [DONE]\n\n"] * done
+    return Step(body="".join(events).encode(), headers={"Content-Type": "text/event-stream"})
+
+
 def error(status: int, message: str = "no", *, headers: dict[str, str] | None = None, **fields: Any) -> Step:
     """An answer that is an error."""
     return Step(status=status, body={"error": {"message": message, **fields}}, headers=headers or {})
@@ -69,6 +80,7 @@ class FakeOpenAI:
 
     Attributes:
         requests: All that it got, in order.
+        served: With what each of them was answered, in the same order.
         most: The most requests that were being answered at one time.
     """
 
@@ -78,6 +90,7 @@ class FakeOpenAI:
         self._active = 0
         self.closing = threading.Event()
         self.requests: list[Request] = []
+        self.served: list[Step] = []
         self.most = 0
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.fake = self
@@ -94,7 +107,8 @@ class FakeOpenAI:
             self.requests.append(request)
             self._active += 1
             self.most = max(self.most, self._active)
-            return self._script(request)
+            self.served.append(self._script(request))
+            return self.served[-1]
 
     def end(self) -> None:
         """A request has been answered."""
@@ -118,6 +132,7 @@ def _in_turn(steps: Iterable[Step]) -> Callable[[Request], Step]:
 
 
 class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # with fewer, the kernel breaks connections that no test meant to
     daemon_threads = False  # so that closing waits for every answer, and none outlives its test
     fake: FakeOpenAI
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).resolve().parent.parent / "experiments" / "agreement"
+HERE = Path(__file__).resolve().parent.parent / "experiments" / "published_verdicts"
 sys.path.insert(0, str(HERE))
 
 import agree  # noqa: E402

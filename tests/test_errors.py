@@ -10,6 +10,7 @@ from gate import errors
 from gate.cli import exits
 from gate.errors import (
     BackendError,
+    BudgetSpent,
     FatalSourceError,
     GateError,
     IntegrityError,
@@ -34,6 +35,7 @@ ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubc
         (SandboxError, exits.WORLD),
         (JudgeError, exits.WORLD),
         (IntegrityError, exits.INTEGRITY),
+        (BudgetSpent, exits.STOPPED),
         (GateError, exits.WORLD),
     ],
 )
@@ -45,7 +47,7 @@ def test_an_error_knows_its_exit_code(kind: type[GateError], code: int) -> None:
 def test_every_error_is_of_the_family() -> None:
     """One `except GateError` at the top sees all that we raise, and each of them has a row above."""
     assert all(issubclass(kind, GateError) for kind in ALL)
-    assert len(ALL) == 9
+    assert len(ALL) == 10
 
 
 @pytest.mark.parametrize("kind", [SourceError, SandboxError, JudgeError])

@@ -344,8 +344,8 @@ def test_what_something_follows_from_is_synced_first(path: Path, monkeypatch: py
 
 
 def test_the_kinds_that_decide_are_synced() -> None:
-    """What a run begins, draws, judges, decides and ends with is on the disk before anything follows."""
-    assert sorted(SYNCED_KINDS) == ["candidate", "closed", "decision", "run", "verdict"]
+    """What a run begins, asks, draws, judges, decides and ends with is on the disk before anything follows."""
+    assert sorted(SYNCED_KINDS) == ["asked", "candidate", "closed", "decision", "run", "verdict"]
 
 
 def test_a_record_is_written_in_one_piece(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,27 +8,24 @@ import json
 import time
 import traceback
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import anyio
 import pytest
-from fake_openai import FakeOpenAI, Request, Step, completion, error
+from fake_openai import FakeOpenAI, Request, Step, completion, error, stream
 
 from gate import rules
-from gate.backends import openai as source_module
-from gate.backends.openai import (
-    MAX_ATTEMPTS,
-    MAX_RESPONSE_CHARS,
-    MAX_RETRY_AFTER_S,
-    MAX_WAITS_S,
-    OpenAISource,
-    Prompts,
-    Redaction,
-    retry_after_s,
-)
+from gate.backends import answers
+from gate.backends.answer_cache import AnswerCache
+from gate.backends.answers import MAX_RESPONSE_CHARS, MAX_RETRY_AFTER_S, retry_after_s
+from gate.backends.books import Books
+from gate.backends.openai import MAX_ATTEMPTS, MAX_CROWDED, MAX_WAITS_S, OpenAISource
+from gate.backends.prompts import Prompts
 from gate.errors import FatalSourceError, SourceError, SpecError
 from gate.model import Candidate, Json, Limits, SuiteSpec, Task, canonical_json
+from gate.money import Account, Tokens
 
 ADD = "def add(a, b):\n    return a + b\n"
 GOOD = completion(f"Sure!\n```python\n{ADD}```\nDone.")
@@ -130,15 +127,6 @@ async def test_each_index_has_its_seed() -> None:
     assert "top_p" not in server.requests[0].body
 
 
-def test_prompts_take_texts_as_they_are() -> None:
-    """Braces and places in a task's prompt stay text; a program on stdin is asked for in other words."""
-    task = task_of("Use {entry_point} and {x}.", "Stack.push")
-    assert Prompts().messages(task)[1]["content"].startswith("Use {entry_point} and {x}.\n\n")
-    assert "`Stack.push`" in Prompts().messages(task)[1]["content"]
-    assert "standard input" in Prompts().messages(task_of("Echo.", None))[1]["content"]
-    assert Prompts(system="", function="{prompt}").messages(task_of("Add.")) == [{"role": "user", "content": "Add."}]
-
-
 FAULTS: dict[str, Step] = {
     "429 with Retry-After": error(429, headers={"Retry-After": "2"}),
     "429": error(429),
@@ -154,6 +142,10 @@ FAULTS: dict[str, Step] = {
     "no JSON": Step(body=b"ok"),
     "no body": Step(),
     "a stream": Step(body=b'data: {"choices": []}\n\n', headers={"Content-Type": "text/event-stream"}),
+    "a cut stream": stream("```python\n", ADD, "```", finish=None, done=False),
+    "a stream of no JSON": Step(body=b"data: {\n\ndata: [DONE]\n\n"),
+    "an empty stream": Step(body=b"data: [DONE]\n\n"),
+    "an error in a stream": Step(body=b'data: {"error": {"message": "overloaded"}}\n\ndata: [DONE]\n\n'),
     "JSON nested deep": Step(body=b"[" * 100_000),
     "not UTF-8": Step(body=b'{"choices": "\xff"}'),
     "no gzip": Step(body=b"plain", headers={"Content-Encoding": "gzip"}),
@@ -175,6 +167,33 @@ async def test_a_fault_uses_up_no_draw(fault: str) -> None:
     assert candidate.code == ADD
     assert candidate.origin["attempts"] == len(server.requests) == 2
     assert server.requests[0].body == server.requests[1].body
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        stream("```python\n", ADD, "```"),
+        stream("```python\n", ADD, "```", finish=None),
+        stream("```python\n", ADD, "```", done=False),
+        Step(body=stream(f"```python\n{ADD}```").body.replace(b"\n", b"\r\n")),
+    ],
+    ids=["whole", "no finish_reason", "no DONE", "CRLF, no content type"],
+)
+async def test_a_stream_that_is_whole_is_an_answer(step: Step) -> None:
+    """A server that streams unasked is understood, where something says that it is at its end."""
+    with FakeOpenAI(step) as server:
+        candidate = await draw(server)
+    assert (candidate.code, candidate.origin["attempts"]) == (ADD, 1)
+
+
+async def test_a_stream_cut_by_its_length_is_truncated() -> None:
+    """The finish_reason of a stream counts as that of a whole answer does, and its reasoning stays out."""
+    thought = Step(body=b'data: {"choices": [{"index": 0, "delta": {"reasoning_content": "secret thought"}}]}\n\n')
+    step = stream("def add(", finish="length")
+    with FakeOpenAI(Step(body=thought.body + step.body)) as server:
+        candidate = await draw(server)
+    assert (candidate.code, candidate.origin["missing"], candidate.origin["response"]) == ("", "truncated", "def add(")
+    assert "secret thought" not in canonical_json(candidate.origin)
 
 
 @pytest.mark.parametrize("slow", [Step(body=GOOD.body, wait_s=5), Step(body=GOOD.body, drip_s=0.02)])
@@ -207,6 +226,19 @@ async def test_patience_has_an_end_in_requests() -> None:
         await draw(server, sleep=sleeper)
     assert len(server.requests) == MAX_ATTEMPTS == len(sleeper.waits_s) + 1
     assert sleeper.waits_s[0] <= 0.5 < 4 <= sleeper.waits_s[-1] <= 30
+
+
+async def test_a_429_is_borne_longer() -> None:
+    """A server that serves us one by one says 429 many times; there is an end to that as well."""
+    with FakeOpenAI([*[error(429)] * (MAX_ATTEMPTS + 2), error(500), GOOD]) as server:
+        candidate = await draw(server)
+    assert candidate.origin["attempts"] == MAX_ATTEMPTS + 4
+    with (
+        FakeOpenAI(error(429, headers={"Retry-After": "0"})) as server,
+        pytest.raises(SourceError, match=f"in {MAX_CROWDED} requests"),
+    ):
+        await draw(server)
+    assert len(server.requests) == MAX_CROWDED
 
 
 async def test_patience_has_an_end_in_time() -> None:
@@ -343,7 +375,7 @@ async def test_the_raw_text_is_kept() -> None:
 
 async def test_a_body_beyond_the_cap_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that is too large is used up as it is, also one that was small before it was unpacked."""
-    monkeypatch.setattr(source_module, "MAX_BODY_BYTES", 10_000)
+    monkeypatch.setattr(answers, "MAX_BODY_BYTES", 10_000)
     packed = gzip.compress(b" " * 20_000 + GOOD.body_bytes)
     with FakeOpenAI(Step(body=packed, headers={"Content-Encoding": "gzip"})) as server:
         candidate = await draw(server)
@@ -479,16 +511,6 @@ async def test_no_foreign_exception_is_behind_ours() -> None:
         assert caught.value.__cause__ is caught.value.__context__ is None
 
 
-def test_a_word_that_is_no_secret_stays() -> None:
-    """A stand-in for a key is taken out of errors, and never out of a program that happens to use the word."""
-    redaction = Redaction(["ollama"])
-    assert redaction.of_json(["import ollama"]) == ["import ollama"]
-    assert redaction.quote("key ollama") == "key [key]"
-    assert Redaction([None, ""]).quote("as it is") == "as it is"
-    nested = {"a": [f"x{KEY}y", 1, None]}
-    assert Redaction([KEY]).of_json(nested) == {"a": ["x[key]y", 1, None]}
-
-
 async def test_no_key_no_header(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a key none is sent, also where the environment has one: the caller decides."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -545,9 +567,108 @@ def test_the_digest_is_of_what_shapes_answers() -> None:
         {"max_tokens": 1},
         {"seed": 1},
         {"prompts": Prompts(system="Be brief.")},
+        {"prompts": Prompts(show_tests=True)},
+        {"prelude": "typing"},
     ]
     assert {source_at("http://host/v1/", **each).digest for each in same} == {base.digest}
     digests = [source_at("http://host/v1", **each).digest for each in others]
     assert len({*digests, base.digest, source_at("http://host/v2").digest}) == len(others) + 2
     assert json.loads(canonical_json(base.describe())) == base.describe()
     assert base.task_ids() == {}
+
+
+async def test_a_429_lowers_the_connections_and_answers_bring_them_back() -> None:
+    """A server that is asked too much is asked less, then gradually more again."""
+    with FakeOpenAI([*[error(429)] * 2, GOOD]) as server:
+        async with source_at(server.url, max_connections=8) as source:
+            await source.draw(task_of(), 0)
+            lowered = source.pace.limit
+            for index in range(30):
+                await source.draw(task_of(), index)
+    assert (lowered, source.pace.limit) == (2, 8)
+
+
+USAGE = {"prompt_tokens": 3, "completion_tokens": 4}
+
+
+class Recorded:
+    """A ledger in a list."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[str, dict[str, Json]]] = []
+
+    def append(self, kind: str, body: dict[str, Json]) -> str:
+        self.records.append((kind, body))
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("step", "billed"),
+    [
+        (error(500), Tokens()),
+        (error(401), Tokens()),
+        (
+            Step(body={"choices": [], "usage": USAGE}),
+            Tokens(prompt=3, completion=4),
+        ),
+        (Step(body=b"{"), None),
+        (Step(body=GOOD.body, cut=True), None),
+        (Step(reset=True), None),
+    ],
+    ids=["500", "401", "no choices, but a usage", "no JSON", "cut", "reset"],
+)
+async def test_what_a_fault_has_cost(step: Step, billed: Tokens | None) -> None:
+    """A refusal cost nothing, a usage is believed, and of the rest nobody knows."""
+    kept = Recorded()
+    with FakeOpenAI([step, GOOD]) as server:
+        try:
+            await draw(server, books=Books(kept, Account()), max_tokens=50)
+        except FatalSourceError:
+            assert step.status == 401
+    (asked, worst), (kind, fault), *_ = kept.records
+    assert (asked, kind) == ("asked", "fault")
+    assert worst["worst"]["completion_tokens"] == 50 and worst["worst"]["prompt_tokens"] > 100
+    assert fault["billed"] == (None if billed is None else billed.as_json())
+
+
+async def test_a_server_that_is_not_there_costs_nothing() -> None:
+    """What was never sent was never billed."""
+    kept = Recorded()
+    with FakeOpenAI(GOOD) as server:
+        url = server.url
+    async with source_at(url, books=Books(kept, Account())) as source:
+        with pytest.raises(SourceError):
+            await source.draw(task_of(), 0)
+    assert {canonical_json(body["billed"]) for kind, body in kept.records if kind == "fault"} == {
+        canonical_json(Tokens().as_json())
+    }
+
+
+async def test_a_cached_answer_is_not_asked_for_again(tmp_path: Path) -> None:
+    """The same draw comes from the cache, marked; another index, seed, model or prompt asks the server."""
+    with FakeOpenAI(GOOD) as server:
+        first = await draw(server, cache=AnswerCache(tmp_path))
+        again = await draw(server, cache=AnswerCache(tmp_path))
+        assert len(server.requests) == 1
+        for index, options in enumerate(({}, {"seed": 9}, {"model": "m"}, {"prompts": Prompts(system="x")}), 1):
+            await draw(server, index if not options else 0, cache=AnswerCache(tmp_path), **options)
+        assert len(server.requests) == 5
+    assert (again.code, again.origin["cache"], again.origin["attempts"]) == (first.code, "hit", 0)
+    assert "cache" not in first.origin
+
+
+async def test_faults_and_secrets_are_not_cached(tmp_path: Path) -> None:
+    """What is kept holds neither the key nor reasoning, and an answer beyond the cap is not kept."""
+    with FakeOpenAI(completion(f"<think>secret thought</think># {KEY}", reasoning="secret thought")) as server:
+        await draw(server, cache=AnswerCache(tmp_path))
+    held = b"".join(path.read_bytes() for path in tmp_path.rglob("*.json"))
+    assert held and b"secret" not in held and not leaks(held.decode())
+
+
+async def test_a_prelude_is_put_before_the_program() -> None:
+    """The names that a prompt assumes are there, and the draw says so."""
+    with FakeOpenAI([GOOD, completion("from __future__ import annotations\n")]) as server:
+        first = await draw(server, prelude="typing")
+        second = await draw(server, prelude="typing")
+    assert first.code.startswith("from typing import ") and first.code.endswith(f"\n{ADD}")
+    assert (first.origin["prelude"], "prelude" in second.origin) == ("typing", False)

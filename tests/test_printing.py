@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-import time
 from collections import Counter
 from typing import Any
 
@@ -13,19 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gate.cli.printing import counts_line, decision_line, escape, print_json, progress, say
+from gate.cli.printing import counts_line, decision_line, duration_words, escape, print_json, record_line, say
 from gate.model import Decision
 
 DELIVERED = Decision(task_id="words/a", outcome="delivered", delivered="digest", index=1, draws=2)
 REFUSED = Decision(task_id="words/b", outcome="refused", reason="none_passed", draws=5)
 HOSTILE = "x)\nwords/c: delivered, draw 0 of 1\r\x1b[2K\x1b]0;title\x07\x9b31m\u202e\ud800\u2028"
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 @given(st.text(st.characters()))
@@ -110,56 +100,51 @@ def test_counts_are_named_also_where_they_are_zero() -> None:
     assert counts_line(Counter(), 3) == "0 of 3 tasks: 0 delivered, 0 refused, 0 infra"
 
 
-def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """With -q neither stream has a byte."""
-    with progress(2, quiet=True, verbose=True) as shown:
-        shown.advance(DELIVERED)
-    assert capsys.readouterr() == ("", "")
+@pytest.mark.parametrize(
+    ("kind", "body", "line"),
+    [
+        ("asked", {"task": "a", "index": 0}, ""),
+        ("fault", {"task": "a", "index": 1, "what": "answered 503"}, "a, draw 1: no draw used up: answered 503"),
+        ("candidate", {"task": "a", "index": 0, "code": "xyz", "origin": {}}, "a, draw 0: 3 characters"),
+        (
+            "candidate",
+            {"task": "a", "index": 0, "code": "xyz", "origin": {"cache": "hit"}},
+            "a, draw 0: 3 characters, from the cache",
+        ),
+        (
+            "candidate",
+            {"task": "a", "index": 2, "code": "", "origin": {"missing": "truncated"}},
+            "a, draw 2: no program (truncated)",
+        ),
+        (
+            "verdict",
+            {"task": "a", "index": 0, "part": "visible", "outcome": "fail", "reason": "timeout"},
+            "a, draw 0, visible: fail (timeout)",
+        ),
+        (
+            "verdict",
+            {"task": "a", "index": 0, "part": "hidden", "outcome": "pass", "reason": None},
+            "a, draw 0, hidden: pass",
+        ),
+        (
+            "decision",
+            {"task": "a", "outcome": "delivered", "delivered": "d", "index": 0, "reason": None, "draws": 1},
+            "a: delivered after 1 draw",
+        ),
+    ],
+)
+def test_a_record_is_a_line_in_words(kind: str, body: dict[str, Any], line: str) -> None:
+    """What a record says in one line, for the log; what is not worth one gives none."""
+    assert record_line(kind, body) == line
 
 
-def test_verbose_says_every_decision(capsys: pytest.CaptureFixture[str]) -> None:
-    """With -v each decision is a line on stderr as it falls."""
-    with progress(2, quiet=False, verbose=True) as shown:
-        shown.advance(DELIVERED)
-        shown.advance(REFUSED)
-    assert capsys.readouterr() == ("", f"{decision_line(DELIVERED)}\n{decision_line(REFUSED)}\n")
+@given(st.text(st.characters()) | st.just(HOSTILE))
+def test_a_hostile_fault_cannot_drive_a_terminal(what: str) -> None:
+    """A server's words in a line of ours are characters that print."""
+    assert escape(record_line("fault", {"task": what, "index": 0, "what": what})).isprintable() or "\n" in what
 
 
-def test_elsewhere_than_on_a_terminal_a_line_comes_now_and_then(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A log gets a line of counts every ten seconds, not one a task."""
-    now_s = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    with progress(9, quiet=False, verbose=False) as shown:
-        shown.advance(DELIVERED)
-        now_s = 109.9
-        shown.advance(REFUSED)
-        assert capsys.readouterr().err == ""
-        now_s = 110.0
-        shown.advance(DELIVERED)
-        shown.advance(DELIVERED)
-    assert capsys.readouterr() == ("", "3 of 9 tasks: 2 delivered, 1 refused, 0 infra\n")
-
-
-def terminal_output(monkeypatch: pytest.MonkeyPatch, *decisions: Decision, **options: Any) -> str:
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress(4, quiet=False, **options) as shown:
-        for decision in decisions:
-            shown.advance(decision)
-    return stream.getvalue()
-
-
-def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The bar counts tasks and outcomes, on stderr alone, and goes when the run ends."""
-    written = terminal_output(monkeypatch, DELIVERED, REFUSED, verbose=False)
-    assert "2/4" in written
-    assert "1 delivered, 1 refused, 0 infra" in written
-    assert capsys.readouterr().out == ""
-
-
-def test_verbose_on_a_terminal_is_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With -v there is no bar to break the lines."""
-    assert terminal_output(monkeypatch, DELIVERED, verbose=True) == f"{decision_line(DELIVERED)}\n"
+@pytest.mark.parametrize(("duration_s", "words"), [(40.4, "40 s"), (720, "12 min"), (12600, "3.5 h")])
+def test_a_duration_in_words(duration_s: float, words: str) -> None:
+    """A duration has the unit that a person would use."""
+    assert duration_words(duration_s) == words

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gate.report.markdown import headline, interval, render, share
+from gate.report.markdown import asked, headline, interval, render, share
 from gate.stats import wilson
 from gate.summary import Containment, Hidden, Summary
 
@@ -228,3 +228,12 @@ def test_nothing_of_nothing_has_no_percentage() -> None:
     """An empty run divides by no zero."""
     assert share(0, 0) == "0 of 0"
     assert interval(0, 0) == ""
+
+
+def test_how_a_model_was_asked_is_told() -> None:
+    """A reader learns of the sampling, and that the model saw the tests that judge it; samples say nothing of it."""
+    options = {"model": "m", "temperature": 0.8, "max_tokens": 400, "seed": 7}
+    assert asked(options) == [("asked with", "temperature 0.8, at most 400 tokens an answer, seed 7 + draw")]
+    ((_, words),) = asked({**options, "show_tests": True, "template": "x", "prelude": "typing"})
+    assert words.endswith("**the visible tests were shown**, own template, prelude `typing` before each program")
+    assert asked({"model": None}) == []

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
+import docker
 import pytest
 from fake_openai import FakeOpenAI, Request, Step, completion, error
 
@@ -62,10 +64,18 @@ def by_seed(request: Request) -> Step:
     return completion(WRONG if request.body["seed"] == 40 else RIGHT)
 
 
-def test_a_model_is_asked_until_a_program_passes(bank: Path, tmp_path: Path) -> None:
-    """Wrong, then right: two requests a task, seeds that follow the draws, and the answer kept beside the code."""
+def test_a_model_is_asked_until_a_program_passes(bank: Path, tmp_path: Path, engine: docker.APIClient) -> None:
+    """Wrong, then right: two requests a task, seeds that follow the draws, and no container that knows the key."""
     out = tmp_path / "out"
-    with FakeOpenAI(by_seed) as server:
+    seen: dict[str, str] = {}
+
+    def looking(request: Request) -> Step:
+        for each in engine.containers(all=True, filters={"label": "gate"}):
+            with suppress(docker.errors.NotFound):
+                seen[each["Id"]] = json.dumps(engine.inspect_container(each["Id"]))
+        return by_seed(request)
+
+    with FakeOpenAI(looking) as server:
         done = gate(server, out, str(bank), "--model", "stub-1", "--seed", "40", "--temperature", "0.5")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -77,6 +87,7 @@ def test_a_model_is_asked_until_a_program_passes(bank: Path, tmp_path: Path) -> 
     (first,) = (each for each in records(out, "candidate") if (each["task"], each["index"]) == ("a", 0))
     assert first["code"] == "def double(x):\n    return x * x\n"
     assert first["origin"]["response"] == WRONG and first["origin"]["seed"] == 40  # type: ignore[index]
+    assert seen and not any(KEY in each for each in seen.values())
     assert no_key_in(out) and "openai:stub-1" in (out / "REPORT.md").read_text()
     assert subprocess.run([GATE, "verify", str(out)], capture_output=True, timeout=60).returncode == 0
 

@@ -7,6 +7,8 @@ before `append` returns. Only one process writes: the file is locked while it is
 After a record that could not be written nothing more is: it may be there in part, and a
 line behind it would make damage of what is now a torn end.
 Opening a file again goes on where it ends: a torn last line, and nothing else, is cut.
+A reply over 64 KB stands in the content store beside the file, and its line holds the
+digest; whoever reads the lines gets the reply back in its place.
 Lines end in \\n and nothing else separates them: texts may hold any other separator.
 """
 
@@ -16,18 +18,22 @@ import errno
 import fcntl
 import json
 import os
+import re
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
+from gate.backends.content import MAX_INLINE_BYTES, ContentStore
 from gate.errors import BackendError, IntegrityError, SpecError
 from gate.model import Json, digest_bytes
 
 FIRST = "0" * 64
-SYNCED_KINDS = frozenset({"run", "candidate", "verdict", "decision", "closed"})
+SYNCED_KINDS = frozenset({"run", "asked", "candidate", "verdict", "decision", "closed"})
+ENDS = frozenset({"run", "closed"})  # enough where nothing follows before the end: a replay judges what is saved anyway
 _RESERVED = frozenset({"kind", "time", "prev"})
 _CHUNK_BYTES = 1 << 16
 
@@ -42,6 +48,7 @@ class JsonlLedger:
 
     Args:
         path: The file; made if it is not there.
+        synced: The kinds of records that are on the disk when `append` returns.
         now: The clock, for tests.
 
     Attributes:
@@ -53,9 +60,11 @@ class JsonlLedger:
         BackendError: It cannot be opened or written.
     """
 
-    def __init__(self, path: Path, *, now: Callable[[], str] = utc_now) -> None:
+    def __init__(self, path: Path, *, synced: frozenset[str] = SYNCED_KINDS, now: Callable[[], str] = utc_now) -> None:
         self._now = now
         self._path = path
+        self._synced = synced
+        self._content = ContentStore.beside(path)
         self._file = _open_locked(path)
         self._failure: OSError | None = None
         try:
@@ -82,9 +91,11 @@ class JsonlLedger:
         if _RESERVED & body.keys():
             raise ValueError(f"a body may not hold {sorted(_RESERVED & body.keys())}")
         record = {"kind": kind, "time": self._now(), "prev": self.head, **body}
-        line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode("ascii")
+        line = _line_bytes(record)
+        if kind == "observation" and len(line) > MAX_INLINE_BYTES:
+            line = _line_bytes(self._content.shorten(record))
         if self._failure is None:
-            self._failure = self._write(line + b"\n", synced=kind in SYNCED_KINDS)
+            self._failure = self._write(line + b"\n", synced=kind in self._synced)
         if self._failure is not None:
             raise BackendError(
                 f"{self._path}: a record could not be written ({self._failure.strerror}): see to the disk"
@@ -102,6 +113,10 @@ class JsonlLedger:
         except OSError as exc:
             return exc
         return None
+
+
+def _line_bytes(record: dict[str, Json]) -> bytes:
+    return json.dumps(record, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def _open_locked(path: Path) -> int:
@@ -151,11 +166,16 @@ def _after_last_newline(file: int, end: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of a ledger: where it starts, its digest, and the record on it."""
+    """One line of a ledger: where it starts, its digest, and the record on it.
+
+    Attributes:
+        stored: Digests of the replies that stand in the content store.
+    """
 
     offset: int
     digest: str
     record: dict[str, Json]
+    stored: tuple[str, ...] = ()
 
 
 def read_ledger(path: Path) -> Iterator[dict[str, Json]]:
@@ -172,6 +192,7 @@ def read_lines(path: Path) -> Iterator[Line]:
     """
     previous = FIRST
     offset = 0
+    content = ContentStore.beside(path)
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
@@ -179,10 +200,18 @@ def read_lines(path: Path) -> Iterator[Line]:
                 if record["prev"] != previous:
                     raise IntegrityError(f"{path}:{number}: this record is not bound to the line before it")
                 previous = digest_bytes(line.removesuffix(b"\n"))
-                yield Line(offset=offset, digest=previous, record=record)
+                yield _line(offset, previous, record, content)
                 offset += len(line)
     except OSError as exc:
         raise BackendError(f"{path}: cannot be read: {exc.strerror}") from exc
+
+
+def _line(offset: int, digest: str, record: dict[str, Json], content: ContentStore) -> Line:
+    """A line with the replies that it names put back in their places."""
+    if record["kind"] != "observation":
+        return Line(offset=offset, digest=digest, record=record)
+    record, stored = content.lengthen(record)
+    return Line(offset=offset, digest=digest, record=record, stored=stored)
 
 
 def _parse(path: Path, number: int, line: bytes) -> dict[str, Json]:
@@ -213,10 +242,142 @@ class LineIndex:
         if isinstance(task_id, str):
             self._offsets.setdefault(task_id, array("Q")).append(line.offset)
 
+    def task_ids(self) -> set[str]:
+        """The tasks that lines speak of."""
+        return set(self._offsets)
+
     def lines(self, task_id: str) -> Iterator[Line]:
         """The lines of one task, in order."""
+        content = ContentStore.beside(self._path)
         with self._path.open("rb") as file:
             for offset in self._offsets.get(task_id, ()):
                 file.seek(offset)
                 text = file.readline().removesuffix(b"\n")
-                yield Line(offset=offset, digest=digest_bytes(text), record=json.loads(text))
+                yield _line(offset, digest_bytes(text), json.loads(text), content)
+
+
+# The beginning of a line as `JsonlLedger` writes it: enough to find a task's lines without parsing them all.
+_HEAD = re.compile(
+    rb'\{"kind":"(?P<kind>\w+)","time":"[^"\\]*","prev":"(?P<prev>[0-9a-f]{64})"'
+    rb'(?:,"task":(?P<task>"(?:[^"\\]|\\.)*")(?:,"index":\d+)?(?:,"part":"(?P<part>\w+)")?'
+    rb'(?:,"outcome":"(?P<outcome>\w+)")?)?'
+)
+
+
+@dataclass(slots=True)
+class Marks:
+    """How far one task came: its draws, the verdicts that stand, and whether it is decided."""
+
+    candidates: int = 0
+    visible: int = 0
+    hidden: int = 0
+    is_decided: bool = False
+
+
+class PoolIndex:
+    """Where the lines of each task of a replay stand that its row is made of, and how far each task came.
+
+    Reading checks the chain and looks at the beginning of each line only; what is kept is
+    a number a line. Observations under hidden calls are passed over: no rule looks at them.
+
+    Args:
+        path: The ledger.
+
+    Attributes:
+        first: The record on the first line; None where there is no line.
+        last: The record on the last line.
+        head: SHA-256 of the last line.
+
+    Raises:
+        BackendError: It cannot be read.
+        IntegrityError: A line is torn, no record, or not bound to the line before.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._content = ContentStore.beside(path)
+        self._offsets: dict[str, array[int]] = {}
+        self._marks: dict[str, Marks] = {}
+        self.head = FIRST
+        self.first: dict[str, Json] | None = None
+        self.last: dict[str, Json] = {}
+        try:
+            self._read()
+        except OSError as exc:
+            raise BackendError(f"{path}: cannot be read: {exc.strerror}") from exc
+
+    def _read(self) -> None:
+        offset = 0
+        line = b""
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                begun = _beginning(self._path, number, line)
+                if begun.prev != self.head:
+                    raise IntegrityError(f"{self._path}:{number}: this record is not bound to the line before it")
+                self.head = digest_bytes(line[:-1])
+                if number == 1:
+                    self.first = _parse(self._path, number, line)
+                if begun.task is not None and not (begun.kind == "observation" and begun.part == "hidden"):
+                    self._offsets.setdefault(begun.task, array("Q")).append(offset)
+                    _mark(self._marks.setdefault(begun.task, Marks()), begun)
+                offset += len(line)
+            if line:
+                self.last = _parse(self._path, number, line)
+
+    def marks(self, task_id: str) -> Marks:
+        """How far a task came."""
+        return self._marks.get(task_id) or Marks()
+
+    def task_ids(self) -> set[str]:
+        """The tasks that lines speak of."""
+        return set(self._offsets)
+
+    def lines(self, task_id: str) -> Iterator[Line]:
+        """The lines of one task that its row is made of, in order."""
+        with self._path.open("rb") as file:
+            for offset in self._offsets.get(task_id, ()):
+                file.seek(offset)
+                text = file.readline().removesuffix(b"\n")
+                yield _line(offset, digest_bytes(text), json.loads(text), self._content)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What the beginning of a line says."""
+
+    kind: str
+    prev: str
+    task: str | None
+    part: str | None
+    outcome: str | None
+
+
+def _beginning(path: Path, number: int, line: bytes) -> Beginning:
+    """The beginning of a line; the whole is parsed only where another wrote it."""
+    found = _HEAD.match(line)
+    if found is None or not line.endswith(b"}\n"):
+        record = _parse(path, number, line)
+        task, part, outcome = (record.get(name) for name in ("task", "part", "outcome"))
+        return Beginning(str(record["kind"]), str(record["prev"]), _text(task), _text(part), _text(outcome))
+    task = None if found["task"] is None else _task_name(found["task"])
+    part, outcome = (None if found[name] is None else found[name].decode() for name in ("part", "outcome"))
+    return Beginning(found["kind"].decode(), found["prev"].decode(), task, part, outcome)
+
+
+@lru_cache(maxsize=1024)
+def _task_name(text: bytes) -> str:
+    return str(json.loads(text))
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _mark(marks: Marks, begun: Beginning) -> None:
+    if begun.kind == "candidate":
+        marks.candidates += 1
+    elif begun.kind == "decision":
+        marks.is_decided = begun.outcome != "infra"
+    elif begun.kind == "verdict" and begun.outcome != "error":
+        marks.visible += begun.part == "visible"
+        marks.hidden += begun.part == "hidden"

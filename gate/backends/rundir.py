@@ -2,7 +2,7 @@
 
 `run.json` and `suites.jsonl.gz` are written before the first draw and never again; the
 ledger only grows; everything else can be made again from these three, byte for byte,
-and holds no path.
+and holds no path. Save `run.log`, which is for people: no claim rests on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gate.backends.jsonl import read_ledger
+from gate.backends.content import ContentStore
+from gate.backends.jsonl import read_ledger, read_lines
 from gate.errors import BackendError, IntegrityError, SpecError
 from gate.model import Json, SuiteSpec, Task, canonical_json, program_bytes
 from gate.suite import load_bank_line
@@ -45,6 +46,11 @@ class RunDir:
     def ledger(self) -> Path:
         """All records."""
         return self.path / "ledger.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """What happened when, for people; no claim rests on it."""
+        return self.path / "run.log"
 
     @contextmanager
     def beginning(self) -> Iterator[RunDir]:
@@ -148,6 +154,16 @@ class RunDir:
     def records(self) -> Iterator[dict[str, Json]]:
         """The ledger's records, in order, with the chain checked."""
         return read_ledger(self.ledger)
+
+    def sweep_content(self) -> None:
+        """Remove long replies that a killed process left without a line; due before a ledger is closed.
+
+        Raises:
+            BackendError: One cannot be removed.
+        """
+        store = ContentStore.beside(self.ledger)
+        if any(store.names()):
+            store.sweep({digest for line in read_lines(self.ledger) for digest in line.stored})
 
     def write_delivered(self, into: Path) -> None:
         """Write `candidates.jsonl`, `delivered.jsonl` and `delivered/TASK.py` from the ledger into a directory.

@@ -50,6 +50,7 @@ class _Store(Protocol):
     digest: str
 
     def counts(self) -> dict[str, int]: ...
+    def count(self, task_id: str) -> int: ...
     def sample(self, task_id: str, index: int) -> tuple[dict[str, Json], dict[str, Json]] | None: ...
     def close(self) -> None: ...
 
@@ -68,6 +69,10 @@ class SamplesSource:
     def task_ids(self) -> Mapping[str, int]:
         """The tasks that have samples, and how many each has."""
         return self._store.counts()
+
+    def count(self, task_id: str) -> int:
+        """How many draws one task has; those that a folder leaves out between others count."""
+        return self._store.count(task_id)
 
     async def draw(self, task: Task, index: int) -> Candidate:
         """The sample of that index; an empty candidate where there is none.
@@ -133,6 +138,9 @@ class _Lines:
             self._places = _index(self._stream, path)
             self._opened = opened.pop_all()
 
+    def count(self, task_id: str) -> int:
+        return len(self._places.get(task_id, ())) // 3
+
     def counts(self) -> dict[str, int]:
         return {task_id: len(places) // 3 for task_id, places in self._places.items()}
 
@@ -169,6 +177,9 @@ class _Folder:
             self._checks.setdefault(task_id, {})[number] = _check(data)
             total.update(f"{task_id}/{number}.py\0{hashlib.sha256(data).hexdigest()}\n".encode())
         self.digest = total.hexdigest()
+
+    def count(self, task_id: str) -> int:
+        return 1 + max(self._checks.get(task_id, ()), default=-1)
 
     def counts(self) -> dict[str, int]:
         return {task_id: len(checks) for task_id, checks in self._checks.items()}

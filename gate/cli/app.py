@@ -32,6 +32,12 @@ class Isolation(StrEnum):
     cell = "cell"
 
 
+class Prelude(StrEnum):
+    """What can be put before each program."""
+
+    typing = "typing"
+
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Boundary = Annotated[Isolation, typer.Option("--isolation", help="Where candidates run.")]
@@ -69,7 +75,10 @@ def run_command(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option("--source", help="Where candidates come from: openai, samples:FILE|FOLDER or scripted:FILE."),
+        typer.Option(
+            "--source",
+            help="Candidates: openai, command:'PROG ARGS', samples:FILE|FOLDER or scripted:FILE.",
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="For openai: the model, as the server knows it.")] = None,
     base_url: Annotated[
@@ -81,10 +90,43 @@ def run_command(
         int | None, typer.Option("--max-tokens", min=1, help="For openai: the longest answer; default 2048.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="For openai: the seed of draw 0; draw k has seed + k; default 0.")
+        int | None, typer.Option("--seed", help="The seed of draw 0; draw k has seed + k; default 0.")
     ] = None,
     max_connections: Annotated[
-        int | None, typer.Option("--max-connections", min=1, max=256, help="For openai: requests at a time; default 8.")
+        int | None,
+        typer.Option("--max-connections", min=1, max=256, help="Requests at a time, fewer while told 429; default 8."),
+    ] = None,
+    request_timeout: Annotated[
+        float | None,
+        typer.Option("--request-timeout", min=0.1, max=3600, help="Seconds for one request; default 120."),
+    ] = None,
+    system: Annotated[
+        Path | None, typer.Option("--system", metavar="FILE", help="The system message; an empty file for none.")
+    ] = None,
+    template: Annotated[
+        Path | None, typer.Option("--template", metavar="FILE", help="The user message, as a Jinja2 template.")
+    ] = None,
+    show_tests: Annotated[
+        bool | None, typer.Option("--show-tests", help="Show the visible tests to the model; hidden ones never.")
+    ] = None,
+    prelude: Annotated[Prelude | None, typer.Option("--prelude", help="Put names before each program: typing.")] = None,
+    price_in: Annotated[
+        float | None, typer.Option("--price-in", metavar="USD", help="For a million tokens of prompts.")
+    ] = None,
+    price_out: Annotated[
+        float | None, typer.Option("--price-out", metavar="USD", help="For a million tokens of answers.")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option("--prices", metavar="FILE", help="A YAML table of prices, by model.")
+    ] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option("--budget-usd", metavar="USD", help="Stop before the run costs more.")
+    ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option("--budget-tokens", min=1, metavar="N", help="Stop before it takes more tokens.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option("--cache", metavar="DIR", help="Keep answers, and take those that are kept.")
     ] = None,
     draws: Annotated[
         int | None, typer.Option("--draws", min=1, max=5, help="Candidates a task at most; default 5.")
@@ -109,7 +151,7 @@ def run_command(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
     quiet: Quiet = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every decision.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every decision and fault.")] = False,
     json: Json = False,
 ) -> None:
     """Draw until a candidate passes, or refuse: the gate over a whole bank."""
@@ -117,6 +159,7 @@ def run_command(
 
     if resume is not None and out is not None:
         raise SpecError("--out: a resumed run stays where it is: leave --out away")
+    price_in, price_out = verb.prices_of(price_in, price_out, prices, model, resume)
     bound = verb.Bound(
         draws=draws,
         full_pool=full_pool,
@@ -131,6 +174,13 @@ def run_command(
         top_p=top_p,
         max_tokens=max_tokens,
         seed=seed,
+        price_in=price_in,
+        price_out=price_out,
+        cache=None if cache is None else str(cache.absolute()),
+        system=None if system is None else verb.option_text(system, "--system"),
+        template=None if template is None else verb.option_text(template, "--template"),
+        show_tests=show_tests,
+        prelude=None if prelude is None else prelude.value,
     )
     options = verb.RunOptions(
         bank=bank,
@@ -141,6 +191,9 @@ def run_command(
         jobs=jobs,
         max_connections=max_connections,
         require_sound=require_sound,
+        request_timeout_s=request_timeout,
+        budget_usd=budget_usd,
+        budget_tokens=budget_tokens,
         quiet=quiet,
         verbose=verbose,
         json=json,
@@ -150,6 +203,75 @@ def run_command(
 
         raise typer.Exit(ask(options))
     raise typer.Exit(verb.run(options))
+
+
+@app.command("replay", epilog="Example: gate replay samples.jsonl --bank humaneval --out runs/replayed")
+def replay_command(
+    pools: Annotated[
+        list[Path],
+        typer.Argument(metavar="POOL…", help="Samples files, folders or runs with --full-pool; several are one pool."),
+    ],
+    bank: Annotated[str, typer.Option("--bank", help="A file, a folder or a bundled bank's name.")],
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            "--draws", min=1, max=1000, help="Draws a task; default 5; more is research, not the gate's rule."
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="M:R", help="A rule of your own, my.module:rule, beside the others.")
+    ] = None,
+    isolation: Annotated[Isolation | None, typer.Option("--isolation", help="Where candidates run.")] = None,
+    runtime: Runtime = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Its directory; the same again goes on there; default: in runs/.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many tasks only.")] = None,
+    task: Annotated[list[str] | None, typer.Option("--task", help="This task only; repeatable.")] = None,
+    jobs: Jobs = None,
+    infra_budget: Annotated[
+        str | None, typer.Option("--infra-budget", help="Share of tasks that our own world may fail; default 1%.")
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every task.")] = False,
+    json: Json = False,
+) -> None:
+    """Judge saved pools offline and recompute every rule over them; no model is asked."""
+    from gate.cli import replay as verb
+    from gate.cli.run import parse_share
+
+    bound = verb.ReplayBound(
+        draws=draws,
+        isolation=None if isolation is None else isolation.value,
+        runtime=runtime,
+        limit=limit,
+        tasks=None if not task else tuple(task),
+        infra_budget=None if infra_budget is None else parse_share(infra_budget),
+    )
+    options = verb.ReplayOptions(
+        pools=tuple(pools),
+        bank=bank,
+        bound=bound,
+        rule=rule,
+        out=out,
+        jobs=jobs,
+        quiet=quiet,
+        verbose=verbose,
+        json=json,
+    )
+    raise typer.Exit(verb.replay(options))
+
+
+@app.command("compare", epilog="Example: gate compare runs/replayed runs/replayed:majority")
+def compare_command(
+    first: Annotated[str, typer.Argument(metavar="A", help="A run, a replay, or REPLAY:RULE (default: first_pass).")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The same, on the same tasks.")],
+    json: Json = False,
+) -> None:
+    """Two runs or two rules on the same tasks: who is right where, and what that shows."""
+    from gate.cli import compare as verb
+
+    raise typer.Exit(verb.compare(first, second, as_json=json))
 
 
 @app.command("show", epilog="Example: gate show runs/first HumanEval/0")
@@ -175,9 +297,15 @@ def report_command(
     raise typer.Exit(verb.report(run_dir, as_json=json))
 
 
-@app.command("verify", epilog="Example: gate verify runs/first --head 6bf6965e…")
+@app.command("verify", epilog="Example: gate verify runs/first --rejudge 20")
 def verify_command(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run or a replay.")],
+    rejudge: Annotated[
+        int, typer.Option("--rejudge", metavar="N", min=0, help="Execute N verdicts anew, drawn by lot.")
+    ] = 0,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="M:R", help="The rule of your own that a replay was made with.")
+    ] = None,
     head: Annotated[
         str | None, typer.Option("--head", metavar="SHA", help="The ledger's head as you know it from elsewhere.")
     ] = None,
@@ -186,7 +314,7 @@ def verify_command(
     """Derive every claim of a run again: verdicts, decisions, counts, reports."""
     from gate.cli import verify as verb
 
-    raise typer.Exit(verb.verify(run_dir, head=head, as_json=json))
+    raise typer.Exit(verb.verify(run_dir, head=head, as_json=json, rejudge=rejudge, rule=rule))
 
 
 @app.command("clean", epilog="Example: gate clean --dry-run")

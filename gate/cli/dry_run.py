@@ -5,10 +5,11 @@ from __future__ import annotations
 from gate.backends.banks import open_bank
 from gate.backends.rundir import RunDir
 from gate.cli import exits, printing, wiring
-from gate.cli.run import RunOptions, is_left, selected
+from gate.cli.run import RunOptions, checked, is_left, selected
 from gate.errors import SpecError
 from gate.history import History, fold
 from gate.model import Json, Task
+from gate.money import Tokens, price_of
 from gate.resources import suites_dir
 
 
@@ -26,6 +27,9 @@ def dry_run(options: RunOptions) -> int:
             f"{facts['left']} of {facts['tasks']} tasks of {facts['bank']} would run, {facts['visible']} visible tests"
         )
         print(f"at most {facts['calls_at_most']} draws, from {facts['source']}")
+        if "tokens_at_most" in facts:
+            cost = "" if "usd_at_most" not in facts else f", ${facts['usd_at_most']:.4f}"
+            print(f"at most {facts['tokens_at_most']} tokens{cost}, if no request has to be repeated")
         if facts["without_candidates"]:
             print(f"{facts['without_candidates']} of these tasks have no candidates there and would be refused")
     return exits.DONE
@@ -35,7 +39,8 @@ def _new(options: RunOptions) -> dict[str, Json]:
     if options.bank is None or options.source is None:
         raise SpecError("gate run: a new run needs BANK and --source: see `gate run --help`")
     bank = open_bank(options.bank, suites_dir())
-    return _facts(bank.name, options.source, options.bound.as_json(), list(selected(bank, options.bound)), History())
+    bound = wiring.resolved(options.source, {**options.bound.as_json(), **options.budgets})
+    return _facts(bank.name, options.source, bound, list(selected(bank, options.bound)), History())
 
 
 def _resumed(options: RunOptions) -> dict[str, Json]:
@@ -49,14 +54,21 @@ def _resumed(options: RunOptions) -> dict[str, Json]:
 def _facts(bank: str, source: str, bound: dict[str, Json], tasks: list[Task], history: History) -> dict[str, Json]:
     with wiring.open_source(source, bound) as opened:
         have = opened.task_ids()
+        most_for = getattr(opened, "most_for", None)
+        most = {task.id: most_for(task) for task in checked(iter(tasks), opened) if most_for is not None}
     left = [task for task in tasks if is_left(task, history)]
-    undecided = [history.task(task.id) for task in left if task.suite.tests and not history.task(task.id).is_decided]
+    undecided = [task for task in left if task.suite.tests and not history.task(task.id).is_decided]
+    draws = {task.id: bound["draws"] - len(history.task(task.id).candidates) for task in undecided}
+    tokens = sum([most[name] for name, number in draws.items() for _ in range(number)] if most else [], Tokens())
+    price = price_of(bound)
     return {
         "bank": bank,
         "tasks": len(tasks),
         "left": len(left),
         "visible": sum(len(task.suite.tests) for task in left),
-        "calls_at_most": sum(bound["draws"] - len(each.candidates) for each in undecided),
+        "calls_at_most": sum(draws.values()),
+        **({"tokens_at_most": tokens.total} if most else {}),
+        **({"usd_at_most": float(price.cost(tokens))} if most and price else {}),
         "source": source,
         "without_candidates": sum(task.id not in have for task in left) if have else 0,
     }

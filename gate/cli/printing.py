@@ -7,16 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
 
+from gate import records
 from gate.model import Decision, Json
 from gate.summary import Summary
-
-_PLAIN_LINE_S = 10.0
 
 
 def print_json(value: Json) -> None:
@@ -36,40 +31,6 @@ def escape(text: str) -> str:
 
 def _spelled(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
-
-
-class Progress(Protocol):
-    """Takes decisions as they fall."""
-
-    def advance(self, decision: Decision) -> None:
-        """Show one decision."""
-        ...
-
-
-class Lines:
-    """Progress as plain lines: one every few seconds, or one for every decision."""
-
-    def __init__(self, total: int, *, every_decision: bool) -> None:
-        self._total = total
-        self._every_decision = every_decision
-        self._counts: Counter[str] = Counter()
-        self._said_s = time.monotonic()
-
-    def advance(self, decision: Decision) -> None:
-        """See `Progress`."""
-        self._counts[decision.outcome] += 1
-        if self._every_decision:
-            say(decision_line(decision))
-        if time.monotonic() - self._said_s >= _PLAIN_LINE_S:
-            self._said_s = time.monotonic()
-            say(counts_line(self._counts, self._total))
-
-
-class Silence:
-    """No progress at all."""
-
-    def advance(self, decision: Decision) -> None:
-        """See `Progress`."""
 
 
 def decision_line(decision: Decision) -> str:
@@ -100,34 +61,24 @@ def counts_line(counts: Counter[str], total: int) -> str:
     return f"{counts.total()} of {total} tasks: " + ", ".join(f"{counts[name]} {name}" for name in names)
 
 
-@contextmanager
-def progress(total: int, *, quiet: bool, verbose: bool) -> Iterator[Progress]:
-    """A bar on a terminal, plain lines elsewhere."""
-    if quiet:
-        yield Silence()
-    elif verbose or not sys.stderr.isatty():
-        yield Lines(total, every_decision=verbose)
-    else:
-        with _bar(total) as bar:
-            yield bar
+def record_line(kind: str, body: dict[str, Json]) -> str:
+    """One record of the ledger in words; empty for kinds that are not worth a line."""
+    if kind == "decision":
+        return decision_line(records.read_decision(body))
+    draw = f"{escape(str(body.get('task')))}, draw {body.get('index')}"
+    if kind == "fault":
+        return f"{draw}: no draw used up: {escape(body['what'])}"
+    if kind == "candidate":
+        missing = body["origin"].get("missing")
+        what = f"no program ({escape(str(missing))})" if missing else f"{len(body['code'])} characters"
+        return f"{draw}: {what}{', from the cache' if body['origin'].get('cache') == 'hit' else ''}"
+    if kind == "verdict":
+        return f"{draw}, {body['part']}: {body['outcome']}{' (' + body['reason'] + ')' if body['reason'] else ''}"
+    return ""
 
 
-@contextmanager
-def _bar(total: int) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as RichProgress
-
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as rich:
-        task = rich.add_task("", total=total)
-        counts: Counter[str] = Counter()
-
-        class Bar:
-            def advance(self, decision: Decision) -> None:
-                counts[decision.outcome] += 1
-                names = ("delivered", "refused", "infra")
-                words = ", ".join(f"{counts[name]} {name}" for name in names)
-                rich.update(task, advance=1, description=words)
-
-        yield Bar()
+def duration_words(duration_s: float) -> str:
+    """`40 s`, `12 min`, `3.5 h`."""
+    if duration_s < 90:
+        return f"{duration_s:.0f} s"
+    return f"{duration_s / 60:.0f} min" if duration_s < 5400 else f"{duration_s / 3600:.1f} h"

@@ -9,27 +9,35 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
+from typing import Any, Protocol
 
 import anyio
 
 from gate import engine
 from gate.backends import leftovers
 from gate.backends.banks import Bank, open_bank
+from gate.backends.books import Books
 from gate.backends.jsonl import FIRST, JsonlLedger
 from gate.backends.rundir import RunDir
-from gate.cli import check, exits, printing, wiring
+from gate.cli import check, exits, printing, progress, standing, wiring
 from gate.cli.derive import closing_counts, derive_summary, write_derived
-from gate.errors import IntegrityError, SpecError, UnsoundError
+from gate.cli.replayed import KIND
+from gate.cli.runlog import RunLog
+from gate.errors import GateError, IntegrityError, SpecError, UnsoundError
 from gate.history import History
 from gate.model import Json, Task, digest_bytes
-from gate.report import data
+from gate.money import Account, Budget, price_of
+from gate.report import cost, data
 from gate.report.premise import weakness_sentence
 from gate.resources import suites_dir
 from gate.rules import MAX_DRAWS
 from gate.strength import Strengths, strength
 from gate.summary import Summary
 from gate.version import gate_version
+
+MAX_SHOWN_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +57,18 @@ class Bound:
     top_p: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
+    price_in: float | None = None
+    price_out: float | None = None
+    cache: str | None = None
+    system: str | None = None
+    template: str | None = None
+    show_tests: bool | None = None
+    prelude: str | None = None
 
     def as_json(self) -> dict[str, Json]:
         """As `run.json` spells them, with the defaults filled in; those of a model stay None where not given."""
         return {
-            **{name: getattr(self, name) for name in wiring.MODEL_OPTIONS},
+            **{name: getattr(self, name) for name in (*wiring.MODEL_OPTIONS, *wiring.PROMPT_OPTIONS)},
             "draws": self.draws or MAX_DRAWS,
             "full_pool": bool(self.full_pool),
             "isolation": self.isolation or "container",
@@ -66,24 +81,35 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What the command line asked for; with `resume`, bank and source come from the run itself."""
+    """What the command line asked for; with `resume`, bank and source come from the run itself.
+
+    A budget is for the run in whole; a resumed run may have another one.
+    """
 
     bank: str | None = None
     source: str | None = None
     bound: Bound = Bound()
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
     resume: Path | None = None
     out: Path | None = None
     jobs: int | None = None
     max_connections: int | None = None
     require_sound: bool = False
+    request_timeout_s: float | None = None
     quiet: bool = False
     verbose: bool = False
     json: bool = False
 
+    @property
+    def budgets(self) -> dict[str, Json]:
+        """The budgets that were given, as `run.json` spells them."""
+        return {"budget_usd": self.budget_usd, "budget_tokens": self.budget_tokens}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended: what its ledger adds up to, its head, and whether a signal stopped it."""
+    """How a run ended: what its ledger adds up to, its head, and whether a signal or the budget stopped it."""
 
     config: dict[str, Json]
     summary: Summary
@@ -106,6 +132,38 @@ def parse_share(text: str) -> float:
     return share
 
 
+def prices_of(
+    price_in: float | None, price_out: float | None, table: Path | None, model: str | None, resume: Path | None
+) -> tuple[float | None, float | None]:
+    """The price that is meant: as given, or from a table by the model's name.
+
+    Raises:
+        SpecError: Both were given, there is no model to look up, or the table lacks it.
+    """
+    if table is None:
+        return price_in, price_out
+    if price_in is not None or price_out is not None:
+        raise SpecError("--prices: says what --price-in and --price-out say: leave one of them out")
+    if model is None and resume is not None:
+        model = RunDir(resume).read_config()["options"].get("model")
+    if model is None:
+        raise SpecError("--prices: needs --model, to look it up")
+    from gate.backends.prices import read_prices
+
+    return read_prices(table, model)
+
+
+def option_text(path: Path, option: str) -> str:
+    """The text of a file that an option names.
+
+    Raises:
+        SpecError: It cannot be read as one.
+    """
+    from gate.backends.prompts import read_text
+
+    return read_text(path, option)
+
+
 def run(options: RunOptions) -> int:
     """Run, print the result, and say with the exit code how it went."""
     where = RunDir(options.resume or options.out or new_run_path(str(options.bank)))
@@ -115,7 +173,7 @@ def run(options: RunOptions) -> int:
         result = data.run_json(outcome.config, outcome.summary, head=outcome.head)
         printing.print_json({**result, "run_dir": str(where.path)})
     else:
-        print(f"{result_lines(outcome.summary, budget)}\n{where.path}/REPORT.md")
+        print(f"{result_lines(outcome.config, outcome.summary)}\n{where.path}/REPORT.md")
     return exits.STOPPED if outcome.stopped else exits.exit_code(outcome.summary, budget)
 
 
@@ -125,8 +183,9 @@ def new_run_path(bank: str) -> Path:
     return Path("runs") / f"{Path(bank).name.split('.')[0]}-{stamp}"
 
 
-def result_lines(summary: Summary, infra_budget: float) -> str:
+def result_lines(config: dict[str, Json], summary: Summary) -> str:
     """The result in a few lines."""
+    infra_budget = config["options"]["infra_budget"]
     lines = [
         printing.counts_sentence(summary),
         f"{summary.draws} draws, {summary.calls_per_task:.2f} calls a task",
@@ -138,6 +197,9 @@ def result_lines(summary: Summary, infra_budget: float) -> str:
             f"on the hidden tests: {summary.hidden.success} right, {summary.hidden.wrong_delivered} wrong of "
             f"{summary.delivered} delivered"
         )
+    spent = cost.line(config, summary)
+    if spent:
+        lines.append(spent)
     if summary.infra_reasons:
         reason, number = next(iter(summary.infra_reasons.items()))
         lines.append(f"infra, {number} of {summary.infra}: {printing.escape(' '.join(reason.split()))}")
@@ -151,38 +213,92 @@ def execute(options: RunOptions, where: RunDir) -> Outcome:
     if options.resume is None:
         begin(options, where, known)
     config = where.read_config()
+    if config.get("kind") == KIND:
+        raise SpecError(f"{where.path}: is a replay: go on with the same gate replay and --out {where.path}")
     if options.resume is not None:
         refuse_other_options(options, where, config, known)
         if options.require_sound:
             refuse_unsound(options, where)
     spec = options.source or wiring.source_spec(config["source"])
-    opened = wiring.open_source(spec, config["options"], options.max_connections)
-    with opened as source, JsonlLedger(where.ledger) as ledger:
-        if source.digest != config["source"]["digest"]:
-            raise SpecError(
-                f"--source {spec}: is another source ({source.digest[:12]}) than {where.path} was begun with "
-                f"({config['source']['digest'][:12]}): name that one"
-            )
+    budgets = budgets_in_force(options, config["options"], spec)
+    with JsonlLedger(where.ledger) as ledger, RunLog(where.log) as log:
         history = take_up(where, ledger)
-        try:
-            stopped = anyio.run(_run_all, options, where, config, source, known, ledger, history)
-        except BaseException:
-            say_resume(options, where)
-            raise
+        show = progress.Watching(log.note)
+        books = Books(ledger, account_of(where), **money_of(config["options"], budgets), watch=show.note)
+        drawing = wiring.Drawing(
+            max_connections=options.max_connections, request_timeout_s=options.request_timeout_s, books=books
+        )
+        with wiring.open_source(spec, config["options"], drawing) as source:
+            refuse_other_source(spec, source.digest, where, config)
+            log.say(f"gate {gate_version()}: begun, {sum(each.is_decided for each in history.tasks.values())} decided")
+            try:
+                stopped = anyio.run(_run_all, options, where, config, source, known, books, history, show)
+            except BaseException as exc:
+                log.say(f"ended: {first_line(exc)}")
+                say_resume(options, where)
+                raise
         summary = derive_summary(where)
-        if not stopped and not is_closed(where, summary):
+        if not stopped and not books.spent_out and not is_closed(where, summary):
+            where.sweep_content()
             ledger.append("closed", closing_counts(summary))
+        log.say("stopped" if stopped else books.spent_out or f"closed: {printing.counts_sentence(summary)}")
         head = ledger.head
     write_derived(where, config, summary, head)
-    if stopped or summary.infra:
-        say_resume(options, where)
-    return Outcome(config=config, summary=summary, head=head, stopped=stopped)
+    if books.spent_out:
+        printing.say(f"gate: the budget is spent: {books.spent_out}")
+    if stopped or books.spent_out or summary.infra:
+        say_resume(options, where, "" if books.spent_out is None else more_budget(budgets))
+    return Outcome(config=config, summary=summary, head=head, stopped=stopped or books.spent_out is not None)
 
 
-def say_resume(options: RunOptions, where: RunDir) -> None:
+def first_line(exc: BaseException) -> str:
+    """An exception in a few words, those of an error of ours; others may hold anything, so they give their kind."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return str(exc) if isinstance(exc, GateError) else type(exc).__name__
+
+
+def budgets_in_force(options: RunOptions, recorded: dict[str, Json], spec: str) -> dict[str, Json]:
+    """The budgets of this session: what was given, else what the run was begun with.
+
+    Raises:
+        SpecError: One is out of range, or has no place here.
+    """
+    budgets = {name: recorded.get(name) if value is None else value for name, value in options.budgets.items()}
+    wiring.refuse_misplaced(spec.partition(":")[0], budgets)
+    wiring.check_money({**recorded, **budgets})
+    return budgets
+
+
+def money_of(options: dict[str, Json], budgets: dict[str, Json]) -> dict[str, Any]:
+    """Price and budget as the books want them."""
+    usd = budgets["budget_usd"]
+    budget = Budget(usd=None if usd is None else Decimal(str(usd)), tokens=budgets["budget_tokens"])
+    return {"budget": budget, "price": price_of(options)}
+
+
+def more_budget(budgets: dict[str, Json]) -> str:
+    """What the next command needs beside --resume."""
+    return " " + " ".join(f"--{name.replace('_', '-')} MORE" for name, value in budgets.items() if value is not None)
+
+
+def say_resume(options: RunOptions, where: RunDir, more: str = "") -> None:
     """The exact next command after a run that is not at its end."""
     if not options.quiet:
-        printing.say(f"gate: go on with: gate run --resume {shlex.quote(str(where.path))}")
+        printing.say(f"gate: go on with: gate run --resume {shlex.quote(str(where.path))}{more}")
+
+
+def refuse_other_source(spec: str, digest: str, where: RunDir, config: dict[str, Json]) -> None:
+    """A resumed run draws from the same source.
+
+    Raises:
+        SpecError: It is another one; both digests are named.
+    """
+    if digest != config["source"]["digest"]:
+        raise SpecError(
+            f"--source {spec}: is another source ({digest[:12]}) than {where.path} was begun with "
+            f"({config['source']['digest'][:12]}): name that one"
+        )
 
 
 def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
@@ -190,11 +306,12 @@ def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
     if options.bank is None or options.source is None:
         raise SpecError("gate run: a new run needs BANK and --source: see `gate run --help`")
     bank = open_bank(options.bank, suites_dir())
-    bound = options.bound.as_json()
+    bound = wiring.resolved(options.source, {**options.bound.as_json(), **options.budgets})
     with wiring.open_source(options.source, bound) as source, where.beginning() as begun:
-        suites_digest, number = begun.write_suites(selected(bank, options.bound))
+        suites_digest, number = begun.write_suites(checked(selected(bank, options.bound), source))
         look_at_gauge(options, begun)
         warn_unknown(source, bank)
+        bound["base_url"] = getattr(source, "where", None)  # which server it is by default is settled, too
         config = {
             "schema": "gate.config/1",
             "version": gate_version(),
@@ -255,7 +372,10 @@ def refuse_other_options(options: RunOptions, where: RunDir, config: dict[str, J
         recorded = config["options"].get(name)
         if value is not None and (list(value) if isinstance(value, tuple) else value) != recorded:
             flag = "--" + name.replace("_", "-").replace("tasks", "task")
-            raise SpecError(f"{flag} {value}: {where.path} was begun with {recorded}: leave it out, or begin a new run")
+            raise SpecError(
+                f"{flag} {shown_value(value)}: {where.path} was begun with {shown_value(recorded)}: "
+                "leave it out, or begin a new run"
+            )
     if options.bank is not None:
         digest = open_bank(options.bank, suites_dir()).digest()
         if digest != config["bank"]["digest"]:
@@ -271,6 +391,23 @@ def refuse_other_options(options: RunOptions, where: RunDir, config: dict[str, J
     found = where.suites_digest()
     if found != config["suites_digest"]:
         raise IntegrityError(f"{where.suites}: has digest {found}, run.json says {config['suites_digest']}")
+
+
+def shown_value(value: Json) -> str:
+    """An option's value for a sentence; of a long text the beginning, and its digest."""
+    text = str(value)
+    if len(text) <= MAX_SHOWN_CHARS and text.isprintable():
+        return text
+    return f"{text[:MAX_SHOWN_CHARS]!r}… (sha256 {digest_bytes(text.encode('utf-8', 'surrogatepass'))[:12]})"
+
+
+def account_of(where: RunDir) -> Account:
+    """What the run has cost so far; what was under way when it stopped counts at its worst case."""
+    account = Account()
+    for record in where.records():
+        account.add(record["kind"], record)
+    account.abandon()
+    return account
 
 
 def take_up(where: RunDir, ledger: JsonlLedger) -> History:
@@ -307,18 +444,22 @@ async def _run_all(
     config: dict[str, Json],
     source: wiring.PoolSource,
     known: wiring.Engine,
-    ledger: JsonlLedger,
+    books: Books,
     history: History,
+    watching: progress.Watching,
 ) -> bool:
     """Decide all that is left; whether a signal stopped it."""
     tasks = [task_id for task_id, each in history.tasks.items() if each.is_decided]
     left = config["bank"]["tasks"] - len(tasks)
     jobs = options.jobs or wiring.default_jobs(config["options"]["isolation"])
+    at_a_time = options.jobs or wiring.tasks_at_a_time(config["source"]["kind"], options.max_connections)
     with anyio.CancelScope() as scope:
         async with AsyncExitStack() as stack, anyio.create_task_group() as watch:
-            watch.start_soon(_stop_on_signal, scope)
+            watch.start_soon(stop_on_signal, scope)
             stack.push_async_callback(wiring.close_source, source)
-            with printing.progress(left, quiet=options.quiet, verbose=options.verbose) as shown:
+            cost = standing.cost_of(books.account, books.price)
+            with progress.progress(left, quiet=options.quiet, verbose=options.verbose, cost=cost) as shown:
+                watching.show = shown.note
                 async with wiring.open_sandbox(
                     known,
                     runtime=config["options"]["runtime"],
@@ -329,8 +470,8 @@ async def _run_all(
                         (task for task in where.tasks() if is_left(task, history)),
                         source=source,
                         sandbox=sandbox,
-                        ledger=ledger,
-                        concurrency=jobs,
+                        ledger=books,
+                        concurrency=at_a_time,
                         draws=config["options"]["draws"],
                         full_pool=config["options"]["full_pool"],
                         history=history,
@@ -347,7 +488,7 @@ def is_left(task: Task, history: History) -> bool:
     return not known.is_decided or (delivered and bool(task.suite.hidden) and not known.measured)
 
 
-async def _stop_on_signal(scope: anyio.CancelScope) -> None:
+async def stop_on_signal(scope: anyio.CancelScope) -> None:
     """Ctrl-C and SIGTERM end the run in order."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
@@ -355,7 +496,21 @@ async def _stop_on_signal(scope: anyio.CancelScope) -> None:
             return
 
 
-def selected(bank: Bank, bound: Bound) -> Iterator[Task]:
+class Selection(Protocol):
+    """Which tasks of a bank a run is about."""
+
+    @property
+    def limit(self) -> int | None:
+        """The first so many only."""
+        ...
+
+    @property
+    def tasks(self) -> tuple[str, ...] | None:
+        """These only."""
+        ...
+
+
+def selected(bank: Bank, bound: Selection) -> Iterator[Task]:
     """The tasks that this run is about.
 
     Raises:
@@ -375,6 +530,19 @@ def selected(bank: Bank, bound: Bound) -> Iterator[Task]:
         yield task
     if wanted and number != bound.limit:
         raise SpecError(f"--task: {bank.name} has no task {min(wanted)!r}: its first is {first!r}")
+
+
+def checked(tasks: Iterator[Task], source: wiring.PoolSource) -> Iterator[Task]:
+    """The same tasks, each of which the source can ask for.
+
+    Raises:
+        SpecError: One of them it cannot.
+    """
+    check = getattr(source, "check_task", None)
+    for task in tasks:
+        if check is not None:
+            check(task)
+        yield task
 
 
 def warn_unknown(source: wiring.PoolSource, bank: Bank) -> None:

@@ -6,20 +6,26 @@ import json
 import shlex
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from gate import records
+from gate.backends.content import FOLDER, ContentStore
 from gate.backends.jsonl import FIRST, Line, LineIndex, read_lines
 from gate.backends.rundir import RunDir
 from gate.cli import exits, printing
 from gate.cli.derive import closing_counts, derived_texts
+from gate.cli.own_rule import OwnRule, load_rule
+from gate.cli.rejudge import Anew, judge_anew
+from gate.cli.replayed import KIND, DecisionCounts, derive_replay, draws_of, replay_texts
 from gate.errors import IntegrityError, SpecError
-from gate.history import History
-from gate.model import Json, digest_bytes
+from gate.history import History, check
+from gate.model import Decision, Json, digest_bytes
 from gate.summary import Summary, Tally
-from gate.verify import Mismatch, Noted, verify_task
+from gate.verify import Mismatch, Noted, verify_pool, verify_task
 
 KEPT = ("run.json", "suites.jsonl.gz", "ledger.jsonl")
+UNCLAIMED = ("run.log",)  # for people; no claim rests on it
 MAX_SHOWN = 20
 
 
@@ -33,6 +39,7 @@ class Reading:
         closed: Whether the last line closes the run.
         tasks: The tasks that lines speak of.
         known_head: Whether the head that the derived files name is that of any line.
+        stored: Digests of the replies that stand in the content store.
     """
 
     index: LineIndex
@@ -41,42 +48,70 @@ class Reading:
     closed: bool = False
     tasks: set[str] = field(default_factory=set)
     known_head: bool = False
+    stored: set[str] = field(default_factory=set)
 
 
-def verify(path: Path, *, head: str | None, as_json: bool) -> int:
+def verify(path: Path, *, head: str | None, as_json: bool, rejudge: int = 0, rule: str | None = None) -> int:
     """Verify, print, and say with the exit code: 0 all derives, 1 not closed, 4 something does not.
 
+    Args:
+        rejudge: How many verdicts to execute anew, once the record itself derives.
+        rule: The user's own rule of a replay that has one.
+
     Raises:
-        SpecError: There is no run.
+        SpecError: There is no run, or a rule is missing or one too many.
+        SandboxError: Nothing can be executed anew.
     """
     where = RunDir(path)
     if not where.run_json.is_file() and not where.ledger.is_file():
         raise SpecError(f"{path}: holds no run: name a run directory")
     mismatches: list[Mismatch] = []
     closed = False
+    anew: Anew | None = None
     try:
+        own = own_rule(where, rule)
         reading = read_whole(where)
         closed = reading.closed
-        for mismatch in verify_run(where, reading, head=head):
+        for mismatch in verify_run(where, reading, head=head, own=own):
             mismatches.append(mismatch)
+        if rejudge and not mismatches:
+            anew = judge_anew(where, reading.index, reading.last, rejudge)
+            mismatches.extend(anew.mismatches)
     except IntegrityError as exc:
         mismatches.append(Mismatch(where=_inside(str(exc), path), claimed="a sound record", derived="damage"))
     if as_json:
         found = [mismatch.as_json() for mismatch in mismatches]
-        ok = closed and not mismatches
-        printing.print_json(
-            {"schema": "gate.verify/1", "ok": ok, "level": "recorded", "closed": closed, "mismatches": found}
-        )
+        result = {"ok": closed and not mismatches, "level": "recorded" if anew is None else "rejudged"}
+        judged = {} if anew is None else {"rejudged": anew.judged, "verdicts": anew.verdicts}
+        printing.print_json({"schema": "gate.verify/1", **result, "closed": closed, **judged, "mismatches": found})
     else:
-        print("\n".join(verdict_lines(where, mismatches, closed=closed)))
+        print("\n".join(verdict_lines(where, mismatches, closed=closed, anew=anew)))
     return exits.INTEGRITY if mismatches else exits.DONE if closed else exits.REFUSED
+
+
+def own_rule(where: RunDir, name: str | None) -> OwnRule | None:
+    """The user's own rule that a replay was made with; it is code, so only the caller may name it.
+
+    Raises:
+        SpecError: The replay has one and it was not named, or it has another or none.
+        IntegrityError: The configuration is damaged.
+    """
+    recorded = where.read_config().get("rule") if where.run_json.is_file() else None
+    made_with = recorded.get("name") if isinstance(recorded, dict) else None
+    if made_with == name:
+        return None if name is None else load_rule(name)
+    if name is None:
+        raise SpecError(f"{where.path}: was made with --rule {made_with}: give it too, if you trust that code")
+    raise SpecError(f"--rule {name}: {where.path} was made with {made_with or 'no rule of its own'}")
 
 
 def _inside(text: str, path: Path) -> str:
     return text.replace(f"{path}/", "")
 
 
-def verdict_lines(where: RunDir, mismatches: list[Mismatch], *, closed: bool) -> Iterator[str]:
+def verdict_lines(
+    where: RunDir, mismatches: list[Mismatch], *, closed: bool, anew: Anew | None = None
+) -> Iterator[str]:
     """The result in words."""
     for each in mismatches[:MAX_SHOWN]:
         yield printing.escape(f"{each.where}\n  claimed: {each.claimed}\n  derived: {each.derived}")
@@ -86,9 +121,18 @@ def verdict_lines(where: RunDir, mismatches: list[Mismatch], *, closed: bool) ->
         yield f"{len(mismatches)} claim{'s do' if len(mismatches) > 1 else ' does'} not derive"
     elif not closed:
         again = f"gate run --resume {shlex.quote(str(where.path))}"
+        if _is_replay(where):
+            again = f"gate replay … --out {shlex.quote(str(where.path))}"
         yield f"all that is recorded derives, but the run is not closed: resume it: {again}"
     else:
         yield "every verdict, decision, count and report derives from the record"
+    if anew is not None:
+        same = "all the same" if not anew.mismatches else f"{len(anew.mismatches)} are not what is recorded"
+        yield f"{anew.judged} of {anew.verdicts} verdicts were executed anew: {same}"
+
+
+def _is_replay(where: RunDir) -> bool:
+    return where.run_json.is_file() and where.read_config().get("kind") == KIND
 
 
 def read_whole(where: RunDir) -> Reading:
@@ -98,10 +142,11 @@ def read_whole(where: RunDir) -> Reading:
         IntegrityError: A line is damaged, or contradicts one before it.
     """
     reading, history = Reading(index=LineIndex(where.ledger)), History()
+    take_in = check if _is_replay(where) else history.add  # a replay's contradictions are found task by task
     told = _told_head(where)
     for number, line in enumerate(read_lines(where.ledger) if where.ledger.is_file() else (), 1):
         try:
-            history.add(line.record)
+            take_in(line.record)
         except IntegrityError as exc:
             raise IntegrityError(f"{where.ledger}:{number}: {exc}") from exc
         if (line.record["kind"] == "run") is not (number == 1):
@@ -118,6 +163,7 @@ def _note(reading: Reading, line: Line, told: str | None) -> None:
     if "task" in line.record:
         reading.tasks.add(line.record["task"])
     reading.index.add(line)
+    reading.stored.update(line.stored)
 
 
 def _told_head(where: RunDir) -> str | None:
@@ -129,8 +175,11 @@ def _told_head(where: RunDir) -> str | None:
     return told if isinstance(told, str) else None
 
 
-def verify_run(where: RunDir, reading: Reading, *, head: str | None) -> Iterator[Mismatch]:
+def verify_run(where: RunDir, reading: Reading, *, head: str | None, own: OwnRule | None = None) -> Iterator[Mismatch]:
     """What does not derive, from the bindings to the reports.
+
+    Args:
+        own: The user's own rule, of a replay that has one.
 
     Raises:
         IntegrityError: The configuration or the suites are damaged, or records contradict them.
@@ -146,10 +195,55 @@ def verify_run(where: RunDir, reading: Reading, *, head: str | None) -> Iterator
     config = where.read_config()
     if head is not None and head != reading.last:
         yield Mismatch(where="ledger.jsonl: head", claimed=head, derived=reading.last)
+    if reading.closed:
+        for name in ContentStore.beside(where.ledger).unnamed(reading.stored):
+            yield Mismatch(where=f"{FOLDER}/{name}", claimed="belongs to the run", derived="no line names it")
+    if config.get("kind") == KIND:
+        yield from verify_replay(where, config, reading, own)
+        return
     tally = Tally()
     yield from _verify_tasks(where, config, reading, tally)
     yield from _verify_closing(where, tally)
     yield from verify_derived(where, config, tally.summary(), reading)
+
+
+def verify_replay(where: RunDir, config: dict[str, Json], reading: Reading, own: OwnRule | None) -> Iterator[Mismatch]:
+    """What does not derive in a replay: each task's pool, the closing lines, and what is printed of them.
+
+    Raises:
+        IntegrityError: Records contradict each other or the configuration.
+    """
+    draws = draws_of(config)
+    if own is not None and own.as_json() != config["rule"]:
+        yield Mismatch(where="run.json: rule", claimed=str(config["rule"]), derived=str(own.as_json()))
+    number = 0
+    for task in where.tasks():
+        number += 1
+        yield from verify_pool(task, _noted(reading, task.id), draws=draws, closed=reading.closed)
+    yield from _verify_replay_closings(where, number)
+    found = derive_replay(where, reading.index, config, {} if own is None else {own.name: own.choose})
+    yield from _verify_texts(where, replay_texts(config, found, reading.last), reading)
+
+
+def _verify_replay_closings(where: RunDir, tasks: int) -> Iterator[Mismatch]:
+    """What each closing line says is what the decisions before it add up to."""
+    decisions: dict[str, Decision] = {}
+    for number, record in enumerate(where.records(), 1):
+        if record["kind"] == "decision":
+            decisions[record["task"]] = records.read_decision(record)
+        elif record["kind"] == "closed":
+            counts = DecisionCounts()
+            for decision in decisions.values():
+                counts.add(decision)
+            counts.tasks, counts.not_run = tasks, tasks - len(decisions)
+            derived = asdict(counts)
+            claimed = {name: record[name] for name in derived}
+            if claimed != derived:
+                yield Mismatch(where=f"ledger.jsonl:{number}: closing line", claimed=str(claimed), derived=str(derived))
+
+
+def _noted(reading: Reading, task_id: str) -> list[Noted]:
+    return [Noted(digest=line.digest, record=line.record) for line in reading.index.lines(task_id)]
 
 
 def _verify_bindings(where: RunDir, first: dict[str, Json]) -> Iterator[Mismatch]:
@@ -173,7 +267,7 @@ def _verify_tasks(where: RunDir, config: dict[str, Json], reading: Reading, tall
     for task in where.tasks():
         tally.add_suite(task.suite)
         unknown.discard(task.id)
-        noted = [Noted(digest=line.digest, record=line.record) for line in reading.index.lines(task.id)]
+        noted = _noted(reading, task.id)
         yield from verify_task(task, noted, draws=draws, full_pool=full_pool, closed=reading.closed)
     for task_id in sorted(unknown):
         yield Mismatch(
@@ -201,15 +295,31 @@ def _verify_closing(where: RunDir, tally: Tally) -> Iterator[Mismatch]:
 
 
 def _derived_names(path: Path) -> set[str]:
-    """All files of a run directory that are not among the three that are kept."""
-    return {str(each.relative_to(path)) for each in path.rglob("*") if not each.is_dir()} - set(KEPT)
+    """All files that claim to derive from the three that are kept; the ledger's long replies are not among them."""
+    found = (each.relative_to(path) for each in path.rglob("*") if not each.is_dir())
+    return {str(each) for each in found if each.parts[0] != FOLDER} - {*KEPT, *UNCLAIMED}
 
 
 def verify_derived(where: RunDir, config: dict[str, Json], summary: Summary, reading: Reading) -> Iterator[Mismatch]:
+    """Each derived file of a run is byte for byte what is made again, and there is no other."""
+    texts = derived_texts(config, summary, reading.last)
+    with tempfile.TemporaryDirectory() as folder:
+        again = Path(folder)
+        where.write_delivered(again)
+        yield from _verify_texts(where, texts, reading, again)
+
+
+def _verify_texts(
+    where: RunDir, texts: dict[str, bytes], reading: Reading, again: Path | None = None
+) -> Iterator[Mismatch]:
     """Each derived file is byte for byte what is made again, and there is no other.
 
     A run that is not closed may have none, or those of an earlier stop: they are made
     again when it goes on. But they too must speak of this ledger.
+
+    Args:
+        texts: Derived files by name.
+        again: A folder with more of them.
     """
     have = _derived_names(where.path)
     if "summary.json" not in have and not reading.closed:
@@ -220,14 +330,10 @@ def verify_derived(where: RunDir, config: dict[str, Json], summary: Summary, rea
         yield Mismatch(where=place, claimed=told, derived=reading.last)
     if told is not None and told != reading.last and not reading.closed:
         return
-    texts = derived_texts(config, summary, reading.last)
-    with tempfile.TemporaryDirectory() as folder:
-        again = Path(folder)
-        where.write_delivered(again)
-        for name in sorted(texts.keys() | _derived_names(again) | have):
-            derived = texts[name] if name in texts else _content(again / name)
-            claimed = _content(where.path / name) or b"" if name in have else None
-            yield from _verify_file(name, claimed, derived)
+    for name in sorted(texts.keys() | (set() if again is None else _derived_names(again)) | have):
+        derived = texts[name] if name in texts else None if again is None else _content(again / name)
+        claimed = _content(where.path / name) or b"" if name in have else None
+        yield from _verify_file(name, claimed, derived)
 
 
 def _content(path: Path) -> bytes | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import docker
@@ -15,13 +15,16 @@ import docker
 from gate import seams
 from gate.backends.docker_client import connect
 from gate.backends.image import Image, find_image
+from gate.cli import printing
 from gate.errors import SandboxError, SpecError
-from gate.model import Json, digest_bytes
+from gate.model import Call, Candidate, Json, Limits, Observation, digest_bytes
 from gate.preflight import check_sandbox
 from gate.resources import sandbox_dir
 
 if TYPE_CHECKING:
+    from gate.backends.books import Books
     from gate.backends.cell import CellSandbox
+    from gate.backends.prompts import Prompts
 
 
 class PoolSource(seams.CandidateSource, Protocol):
@@ -53,30 +56,65 @@ def default_jobs(isolation: str = "container") -> int:
     return min(16, cores if isolation == "cell" else 2 * cores)
 
 
-MODEL_OPTIONS = ("model", "base_url", "temperature", "top_p", "max_tokens", "seed")
+def tasks_at_a_time(kind: str, max_connections: int | None) -> int:
+    """How many tasks are under way: as many as connections, where a task waits for a model most of its time."""
+    from gate.backends.openai import MAX_CONNECTIONS
+
+    waiting = (max_connections or MAX_CONNECTIONS) if kind in ("openai", "command") else 0
+    return max(default_jobs(), waiting)
+
+
+# Which options are for which kinds of sources; all are bound to the run that begins with them.
+MODEL_OPTIONS = ("model", "base_url", "temperature", "top_p", "max_tokens", "price_in", "price_out", "cache")
+PROMPT_OPTIONS = ("seed", "system", "template", "show_tests", "prelude")
+BUDGETS = ("budget_usd", "budget_tokens")
+_PLACES = {
+    **dict.fromkeys((*MODEL_OPTIONS, *BUDGETS), ("openai",)),
+    **dict.fromkeys(PROMPT_OPTIONS, ("openai", "command")),
+}
 KEY_VARIABLE = "OPENAI_API_KEY"
-MAX_CONNECTIONS = 8
-_KNOWN = "known: openai, samples:FILE, samples:FOLDER, scripted:FILE"
+_KNOWN = "known: openai, command:'PROG ARGS', samples:FILE, samples:FOLDER, scripted:FILE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """How draws are made, beside what the run is bound to; None: the source's default.
+
+    Attributes:
+        max_connections: Requests or processes at a time.
+        request_timeout_s: How long one of them may take.
+        books: Where requests are recorded, and what bounds their cost.
+    """
+
+    max_connections: int | None = None
+    request_timeout_s: float | None = None
+    books: Books | None = None
+
+    def given(self) -> dict[str, Any]:
+        """What was given, by the names that sources have for it."""
+        found = {"max_connections": self.max_connections, "timeout_s": self.request_timeout_s}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 @contextmanager
-def open_source(spec: str, options: dict[str, Json], max_connections: int | None = None) -> Iterator[PoolSource]:
+def open_source(spec: str, options: dict[str, Json], drawing: Drawing | None = None) -> Iterator[PoolSource]:
     """The source that `--source` names.
 
     Args:
         spec: What `--source` says.
-        options: The run's options; those of a model are for `openai` alone.
-        max_connections: Requests at a time, for `openai`.
+        options: The run's options; some have a place at some kinds of sources only.
+        drawing: How draws are made.
 
     Raises:
         SpecError: There is no such kind, it cannot be opened, or an option has no place there.
     """
     kind, _, where = spec.partition(":")
-    misplaced = [name for name in MODEL_OPTIONS if options.get(name) is not None and kind != "openai"]
-    if misplaced:
-        raise SpecError(f"--{misplaced[0].replace('_', '-')}: is for --source openai: leave it out")
+    refuse_misplaced(kind, options)
+    how = drawing or Drawing()
     if kind == "openai" and not where:
-        yield open_model(options, max_connections)
+        yield open_model(options, how)
+    elif kind == "command" and where:
+        yield open_command(where, options, how)
     elif kind == "samples" and where:
         from gate.backends.samples import open_samples
 
@@ -93,25 +131,92 @@ def open_source(spec: str, options: dict[str, Json], max_connections: int | None
         raise SpecError(f"--source: unknown {spec!r} ({_KNOWN})")
 
 
-def open_model(options: dict[str, Json], max_connections: int | None) -> PoolSource:
+def refuse_misplaced(kind: str, options: dict[str, Json]) -> None:
+    """An option that would do nothing is a mistake.
+
+    Raises:
+        SpecError: There is one.
+    """
+    for name, kinds in _PLACES.items():
+        if options.get(name) not in (None, False) and kind not in kinds:
+            raise SpecError(f"--{name.replace('_', '-')}: is for --source {' or '.join(kinds)}: leave it out")
+
+
+def open_model(options: dict[str, Json], drawing: Drawing) -> PoolSource:
     """The source `openai`; the key comes from the environment and goes nowhere but to the server.
 
     Raises:
         SpecError: No model is named, or an option is out of range.
     """
-    from gate.backends.openai import OpenAISource
+    from gate.backends.answer_cache import AnswerCache
+    from gate.backends.openai import OpenAISource, refuse_credentials
 
     if not options.get("model"):
         raise SpecError("--model: --source openai needs a model's name, as the server knows it")
     for name, low, high in (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0)):
         if options.get(name) is not None and not low <= options[name] <= high:
             raise SpecError(f"--{name.replace('_', '-')}: {options[name]} is not between {low} and {high}")
-    given = {name: options[name] for name in MODEL_OPTIONS if options.get(name) is not None}
+    check_money(options)
+    refuse_credentials(options.get("base_url"))
+    names = ("model", "base_url", "temperature", "top_p", "max_tokens", "seed", "prelude")
+    given = {name: options[name] for name in names if options.get(name) is not None}
     return OpenAISource(
-        **{"base_url": None, **given},
+        **{"base_url": None, **given, **drawing.given()},
+        prompts=prompts_of(options),
         api_key=os.environ.get(KEY_VARIABLE),
-        max_connections=max_connections or MAX_CONNECTIONS,
+        books=drawing.books,
+        cache=None if options.get("cache") is None else AnswerCache(Path(options["cache"])),
     )
+
+
+def open_command(command: str, options: dict[str, Json], drawing: Drawing) -> PoolSource:
+    """The source `command`.
+
+    Raises:
+        SpecError: There is no such program, or an option is out of range.
+    """
+    from gate.backends.command import CommandSource
+
+    given = {name: options[name] for name in ("seed", "prelude") if options.get(name) is not None}
+    secrets = (os.environ.get(KEY_VARIABLE),)
+    return CommandSource(command, **given, **drawing.given(), prompts=prompts_of(options), secrets=secrets)
+
+
+def prompts_of(options: dict[str, Json]) -> Prompts:
+    """What a model is told, by a run's options."""
+    from gate.backends.prompts import Prompts
+
+    given = {name: options[name] for name in ("system", "template") if options.get(name) is not None}
+    return Prompts(**given, show_tests=bool(options.get("show_tests")))
+
+
+def check_money(options: dict[str, Json]) -> None:
+    """Prices and budgets are amounts, and a budget in dollars has a price.
+
+    Raises:
+        SpecError: They are not, or it has none.
+    """
+    from gate.backends.prices import checked_usd
+
+    for name in ("price_in", "price_out", "budget_usd"):
+        if options.get(name) is not None:
+            checked_usd(options[name], f"--{name.replace('_', '-')}")
+    if (options.get("price_in") is None) is not (options.get("price_out") is None):
+        raise SpecError("--price-in, --price-out: a price has both: give the other one, too")
+    if options.get("budget_usd") is not None and options.get("price_in") is None:
+        raise SpecError("--budget-usd: needs the model's price: give --price-in and --price-out, or --prices FILE")
+
+
+def resolved(spec: str, options: dict[str, Json]) -> dict[str, Json]:
+    """The options as `run.json` keeps them: what a model is asked with stands there, not that it was left out."""
+    if spec == "openai":
+        from gate.backends.openai import MAX_TOKENS, TEMPERATURE
+
+        defaults: dict[str, Json] = {"temperature": TEMPERATURE, "max_tokens": MAX_TOKENS, "seed": 0}
+    else:
+        defaults = {"seed": 0} if spec.startswith("command:") else {}
+    given = {name: value for name, value in options.items() if value is not None}
+    return {**options, **defaults, **given, "show_tests": bool(options.get("show_tests"))}
 
 
 async def close_source(source: PoolSource) -> None:
@@ -125,7 +230,12 @@ async def close_source(source: PoolSource) -> None:
 def source_facts(spec: str, options: dict[str, Json]) -> dict[str, Json]:
     """A source as `run.json` keeps it; `spec` is what reports show, without folders."""
     kind, _, where = spec.partition(":")
-    shown = str(options["model"]) if kind == "openai" else Path(where).name
+    if kind == "command":
+        from gate.backends.command import command_words
+
+        shown = Path(command_words(where)[0]).name
+    else:
+        shown = str(options["model"]) if kind == "openai" else Path(where).name
     return {"spec": f"{kind}:{shown}", "kind": kind, "path": where}
 
 
@@ -234,3 +344,74 @@ def engine_facts(engine: Engine, runtime: str | None) -> dict[str, Json]:
         },
         "seccomp_digest": digest_bytes(engine.seccomp.encode()),
     }
+
+
+def replay_isolation(engine: Engine, runtime: str | None) -> str:
+    """The boundary that a replay uses where none is named: cells where they hold; asked once, when it begins."""
+
+    async def try_cells() -> None:
+        async with open_sandbox(engine, runtime=runtime, concurrency=1, isolation="cell"):
+            pass
+
+    try:
+        anyio.run(try_cells)
+    except SandboxError as exc:
+        printing.say(f"gate: each candidate gets a container of its own: {exc}")
+        return "container"
+    return "cell"
+
+
+class OpenWhenNeeded:
+    """A sandbox that is opened for the first observation: what is known already needs none.
+
+    One task of its own opens it, keeps it and closes it; see `open_when_needed`.
+    """
+
+    def __init__(self) -> None:
+        self.needed = anyio.Event()
+        self.opened = anyio.Event()
+        self.sandbox: seams.Sandbox | None = None
+
+    async def observe(
+        self,
+        candidate: Candidate,
+        entry_point: str | None,
+        calls: Sequence[Call],
+        limits: Limits,
+        *,
+        seed: int = 0,
+        alone: bool = False,
+    ) -> Observation:
+        """See `gate.seams.Sandbox`."""
+        self.needed.set()
+        await self.opened.wait()
+        if self.sandbox is None:
+            raise SandboxError("The sandbox was closed: start again.")
+        return await self.sandbox.observe(candidate, entry_point, calls, limits, seed=seed, alone=alone)
+
+
+@asynccontextmanager
+async def open_when_needed(
+    engine: Engine, *, isolation: str, runtime: str | None, concurrency: int
+) -> AsyncIterator[seams.Sandbox]:
+    """As `open_sandbox`, which is called when the first candidate is to run.
+
+    Raises:
+        SandboxError: from the block, where it does not hold.
+    """
+    waiting, finished = OpenWhenNeeded(), anyio.Event()
+
+    async def keep_open() -> None:
+        await waiting.needed.wait()
+        async with open_sandbox(engine, runtime=runtime, concurrency=concurrency, isolation=isolation) as sandbox:
+            waiting.sandbox = sandbox
+            waiting.opened.set()
+            await finished.wait()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(keep_open)
+        yield waiting
+        if waiting.opened.is_set():
+            finished.set()
+        else:
+            group.cancel_scope.cancel()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from gate.model import Json
+from gate.report.cost import cost_json
 from gate.summary import Summary
 
 
 def run_json(run: dict[str, Json], summary: Summary, *, head: str) -> dict[str, Json]:
-    """What `summary.json` holds: the counts of one run, without any path.
+    """What `summary.json` holds: the counts of one run, without any path; `cost` where a model was asked.
 
     Args:
         run: What `run.json` holds.
         summary: The counts that its ledger adds up to.
         head: SHA-256 of the ledger's last line.
     """
-    hidden = summary.hidden
+    hidden, spent = summary.hidden, cost_json(run, summary)
     return {
         "schema": "gate.run/1",
         "bank": run["bank"]["name"],
@@ -37,5 +38,6 @@ def run_json(run: dict[str, Json], summary: Summary, *, head: str) -> dict[str, 
             "wrong_delivered": hidden.wrong_delivered,
             "unmeasured": hidden.unmeasured,
         },
+        **({} if spent is None else {"cost": spent}),
         "head": head,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gate.model import Json
-from gate.report import marks
+from gate.report import cost, marks
 from gate.report.premise import PREMISE, containment_line, strength_line
 from gate.stats import wilson
 from gate.summary import Summary
@@ -29,6 +29,7 @@ def render(run: dict[str, Json], summary: Summary) -> str:
         "## Counts\n\n" + counts(summary),
         measured(summary),
         reasons(summary),
+        cost.section(run, summary),
         "## How it was run\n\n" + conditions(run),
     )
     return "\n".join(section for section in sections if section)
@@ -110,12 +111,25 @@ def conditions(run: dict[str, Json]) -> str:
         ("tasks as loaded", f"digest `{run['suites_digest']}`"),
         ("candidates", marks.code(run["source"]["spec"]) + digest_note(run["source"].get("digest"))),
         ("draws", f"at most {options['draws']} a task, in order, stopping at the first pass{pool}"),
+        *asked(options),
         ("isolation", f"`{options['isolation']}`: {ISOLATION[options['isolation']]}"),
         ("engine", f"{marks.plain(engine_name)}, runtime {marks.code(engine['runtime'])}"),
         ("image", f"{marks.code(image['content'])} (Python {marks.plain(image['python'])})"),
         ("gate", run["version"]),
     )
     return "".join(f"- {name}: {text}\n" for name, text in rows)
+
+
+def asked(options: dict[str, Json]) -> list[tuple[str, str]]:
+    """How a model was asked, where one was; that it saw the visible tests is for every reader to know."""
+    if not options.get("model"):
+        return []
+    words = [f"temperature {options['temperature']:g}", f"at most {options['max_tokens']} tokens an answer"]
+    words += [f"seed {options['seed']} + draw"]
+    words += ["**the visible tests were shown**"] if options.get("show_tests") else []
+    words += [f"own {name}" for name in ("system", "template") if options.get(name) is not None]
+    words += [f"prelude {marks.code(options['prelude'])} before each program"] if options.get("prelude") else []
+    return [("asked with", ", ".join(words))]
 
 
 def digest_note(digest: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Hold our verdicts against published ones: `python experiments/agreement/agree.py NAME…`.
+"""Hold our verdicts against published ones: `python experiments/published_verdicts/agree.py NAME…`.
 
 NAME is a bundled bank whose saved samples carry the verdict of the harness that they were
 published with. Each sample is judged once, in the container sandbox, on the tests that the
