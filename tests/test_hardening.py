@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from functools import reduce
 from typing import Any
 
 import pytest
 
-from gate.backends.hardening import COMMAND, container_config, discarded_limits, environment
+from gate.backends.hardening import (
+    CELL_MB,
+    COMMAND,
+    cell_config,
+    cell_profile,
+    container_config,
+    discarded_limits,
+    environment,
+)
 from gate.model import canonical_json
 from gate.resources import sandbox_dir
 
@@ -210,3 +219,25 @@ def test_every_other_warning_is_reported(warning: str) -> None:
     """A limit that the engine does not hold is named, also where the word swap is in the sentence."""
     swap = "Your kernel does not support swap limit capabilities. Memory limited without swap."
     assert discarded_limits([swap, warning]) == [warning]
+
+
+def test_a_cells_container_differs_in_nothing_but_what_it_needs() -> None:
+    """Another program starts, and there is room for it; every other field is a container's."""
+    asked = {"image": IMAGE, "seccomp": SECCOMP, "memory_mb": 64, "seed": 3, "runtime": None, "labels": LABELS}
+    container, cell = container_config(**asked), cell_config(**asked)  # type: ignore[arg-type]
+    host, cells = container.pop("HostConfig"), cell.pop("HostConfig")
+    assert {name for name in container if container[name] != cell[name]} == {"Entrypoint"}
+    assert {name for name in host if host[name] != cells[name]} == {"Memory", "MemorySwap", "PidsLimit"}
+    assert cells["Memory"] == cells["MemorySwap"] == 64 + CELL_MB << 20
+    assert container.keys() == cell.keys() and host.keys() == cells.keys()
+
+
+def test_a_cells_profile_permits_six_calls_more() -> None:
+    """The second profile is the first and one rule: what a zygote needs to make namespaces."""
+    first = (sandbox_dir() / "seccomp.json").read_text(encoding="utf-8")
+    more = (sandbox_dir() / "seccomp-cell.json").read_text(encoding="utf-8")
+    before, after = json.loads(first), json.loads(cell_profile(first, more))
+    assert after["syscalls"][:-1] == before["syscalls"]
+    assert after["syscalls"][-1]["action"] == "SCMP_ACT_ALLOW"
+    assert set(after["syscalls"][-1]["names"]) == {"clone", "unshare", "setns", "mount", "umount2", "pivot_root"}
+    assert {**after, "syscalls": []} == {**before, "syscalls": []}
