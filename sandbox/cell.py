@@ -38,7 +38,7 @@ FRAME = struct.Struct(">BxxxI")  # as the engine's own: which stream, how many b
 OVER, REPLIES, PRINTED = 0, 1, 2
 
 IDLE_S = 900.0
-LINGER_MS = 4  # replies that come within this time go out together
+LINGER_MS = 20  # replies that come within this time go out together; limits are looked at less often
 TICK_MS = 200
 CHUNK_BYTES = 1 << 16
 NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")

@@ -326,8 +326,9 @@ def settle_descriptors(requests: int, printed: int) -> None:
 
 def drop_capabilities(every: range, left: ctypes.Array[ctypes.c_char]) -> None:
     """Only those of a set are left, and no others can come back."""
+    prctl = _libc.prctl
     for capability in every:
-        _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+        prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     checked(_libc.capset(_caps_header, left), "dropping capabilities")
 
 
