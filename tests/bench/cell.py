@@ -8,7 +8,7 @@ CPU is read from cgroups of the benchmark's own engine (engine.py), so other wor
 machine moves throughput, but hardly the CPU of a candidate.
 
 Writes tests/bench/cell.json: raw blocks, versions, workloads, and the ratios under `ratios`.
-SMALL=1 makes a short run of it.
+SMALL=1 makes a short run of it; ROUNDS says how many blocks of each way there are.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TESTS = tuple(Test(call=Call(args=pair), expect=Expect(kind="value", values=(sum
 CALLS = [test.call for test in TESTS]
 LIMITS = Limits(wall_s=1, cpu_s=1)
 SMALL = bool(os.environ.get("SMALL"))
-ROUNDS = 2 if SMALL else 5
+ROUNDS = int(os.environ.get("ROUNDS", "2" if SMALL else "5"))
 CONCURRENCIES = (4,) if SMALL else (1, 4, 8)
 NUMBERS = {"trivial": 150 if SMALL else 600, "50 ms": 40 if SMALL else 100, "10 % loops": 40 if SMALL else 100}
 COMMANDS = 6 if SMALL else 16
