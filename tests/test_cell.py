@@ -486,14 +486,16 @@ async def test_memory_does_not_grow_with_the_candidates(cells: CellSandbox) -> N
 
 @pytest.mark.soak
 async def test_a_driver_short_of_descriptors_blames_nobody(engine: docker.APIClient, image: Image) -> None:
-    """Where no more descriptors are to be had no cell can be made: that is ours, and passes with the shortage."""
+    """Where no more descriptors are to be had a right program passes, or it is our failure, which goes by."""
     async with open_cells(engine, image, concurrency=1) as sandbox:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        used = len(os.listdir("/proc/self/fd"))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+        lowest_free = os.open(os.devnull, os.O_RDONLY)
+        os.close(lowest_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
         try:
-            with pytest.raises(SandboxError):
-                await observe(sandbox, RIGHT)
+            assert (await observe(sandbox, RIGHT)).exit is Exit.OK  # by connections that are open already
+        except SandboxError:
+            assert sandbox.idle == ()
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert was_in_cell(await observe(sandbox, RIGHT))
