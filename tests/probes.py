@@ -130,9 +130,12 @@ WORDS = re.compile("key|token|secret|passw|credential|openai|proxy|session|aws|d
 KERNELS = {"proc", "tmpfs", "cgroup", "cgroup2", "devpts", "mqueue", "sysfs"}
 
 def probe():
-    with open("/proc/%d/environ" % os.getppid(), "rb") as file:
-        inherited = [entry.decode().partition("=")[0] for entry in file.read().split(b"\\0") if entry]
-    found = ["variable " + name for name in {*os.environ, *inherited} if WORDS.search(name)]
+    found = ["variable " + name for name in os.environ if WORDS.search(name)]
+    try:
+        open("/proc/%d/environ" % os.getppid(), "rb").close()
+        found.append("what the parent was given")
+    except OSError:
+        pass
     # The engine brings three files of its own; with a network of none they say nothing.
     for point, (kind, _, root, _) in mounts().items():
         engines = point in ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf") or kind in KERNELS
