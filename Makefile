@@ -47,6 +47,7 @@ lint: $(INSTALLED)
 
 bench: setup
 	@.venv/bin/python tests/bench/bench.py
+	@.venv/bin/python tests/bench/cell.py
 	@.venv/bin/python tests/bench/tables.py
 
 soak: setup

@@ -323,7 +323,7 @@ def test_a_world_that_failed_says_why() -> None:
         hidden=None,
         containment=Containment(tasks=0, contained=0),
     )
-    last = verb.result_lines(summary, 0.01).splitlines()[-1]
+    last = verb.result_lines({"options": {"infra_budget": 0.01}}, summary).splitlines()[-1]
     assert last == "infra, 2 of 3: no route \\x1b[2J"
 
 
