@@ -198,7 +198,7 @@ def _rules(shown: Sequence[Table]) -> str:
 
 def _against(shown: Sequence[Table]) -> str:
     rows = [
-        (_name(each), rule_name(pair.second), *_figures(pair), f"{pair.p_holm:.4f}", reading(pair))
+        (_name(each), rule_name(pair.second), *_figures(pair), p_text(pair.p_holm), reading(pair))
         for each in shown
         for pair in each.pairs
     ]
