@@ -100,8 +100,8 @@ async def test_every_case_gets_a_right_answer(cases: list[Case], sandbox: Contai
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_naive_grader_is_fooled(cases: list[Case], sandbox: ContainerSandbox) -> None:
-    """A grader in the candidate's own process gets exactly the listed ones right, of every sixth case."""
-    some = cases[::6]
+    """A grader in the candidate's own process gets exactly the listed ones right, of every thirtieth case."""
+    some = cases[::30]
     found = right(some, await answers(some, naive_judge(sandbox), at_once=AT_ONCE))
     assert found == [case.id for case in some if case.id in GETS_RIGHT["naive"]]
 

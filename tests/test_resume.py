@@ -139,14 +139,20 @@ def test_twenty_signals_stop_twenty_times(engine: docker.APIClient, tmp_path: Pa
         assert engine.containers(all=True, filters={"label": f"gate.pid={pid}"}) == []
 
 
-@pytest.fixture
-def finished(tmp_path: Path) -> Path:
-    """A closed run of three tasks."""
-    out = tmp_path / "finished"
+@pytest.fixture(scope="module")
+def finished_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed run of three tasks, which nobody changes."""
+    out = tmp_path_factory.mktemp("once") / "finished"
     done = start(out, "--limit", "3")
     done.communicate(timeout=100)
     assert done.returncode in (0, 1)
     return out
+
+
+@pytest.fixture
+def finished(finished_once: Path, tmp_path: Path) -> Path:
+    """A closed run of three tasks, a test's own."""
+    return Path(shutil.copytree(finished_once, tmp_path / "finished"))
 
 
 def gate(*args: str) -> subprocess.CompletedProcess[str]:
@@ -179,14 +185,11 @@ def test_a_torn_end_is_cut_and_redone(finished: Path) -> None:
     assert gate("verify", str(finished)).returncode == 0
 
 
-def cuts(out: Path) -> Iterator[int]:
-    return iter(range(len((out / "ledger.jsonl").read_bytes().splitlines())))
-
-
-def test_a_run_goes_on_after_any_record(finished: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_run_goes_on_after_any_record(finished: Path, tmp_path: Path, step: int) -> None:
     """Stopped after any one of its records, a run comes to the same."""
     wanted = facts(finished)
-    for number in cuts(finished):
+    for number in range(0, len((finished / "ledger.jsonl").read_bytes().splitlines()), step):
         out = tmp_path / f"after{number}"
         shutil.copytree(finished, out)
         without_end(out, number)

@@ -157,10 +157,11 @@ OTHER_BITS = (0x80, 0x20, 0xFF, 0x02)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", KEPT)
-def test_each_flipped_byte_of_what_is_kept_is_found_and_named(run: RunDir, name: str) -> None:
+def test_each_flipped_byte_of_what_is_kept_is_found_and_named(run: RunDir, name: str, step: int) -> None:
     """One byte changed in configuration, tasks or ledger is exit 4 with that file named, never a traceback."""
-    for offset in range((run.path / name).stat().st_size):
+    for offset in range(0, (run.path / name).stat().st_size, step):
         assert name in flip(run, name, offset), offset
         if offset % 8 == 0:
             assert name in flip(run, name, offset, OTHER_BITS[offset // 8 % 4]), offset
