@@ -35,7 +35,8 @@ demo: setup
 	@.venv/bin/gate demo
 
 test: setup lint
-	@.venv/bin/pytest -m "not live and not soak"
+	@.venv/bin/pytest -n 2 --dist loadfile -m "not docker and not live and not soak"
+	@.venv/bin/pytest -m "docker and not live and not soak"
 
 check: lint
 	@.venv/bin/pytest -q -m "not docker and not live and not slow and not soak"

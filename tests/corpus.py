@@ -119,7 +119,7 @@ def naive_judge(sandbox: Sandbox) -> Judge:
 
     It has timers, as such graders have, and the container's limits above those.
     """
-    limits = Limits(wall_s=60.0, cpu_s=12.0, memory_mb=512)
+    limits = Limits(wall_s=25.0, cpu_s=12.0, memory_mb=512)
 
     async def ask(case: Case) -> str:
         tests = case.suite.source["tests"]

@@ -13,7 +13,7 @@ import signal
 import sys
 
 CPU_S = 6.0
-WALL_S = 30.0
+WALL_S = 15.0
 CODECS = {"$tuple": tuple, "$set": set, "$frozenset": frozenset, "$dict": dict, "$float": float}
 
 

@@ -64,7 +64,7 @@ def bundled(tmp_path: Path) -> Path:
         ("a.yml", YAML.encode() % b"t1"),
         ("a.json", line("t1")),
         ("a.jsonl", line("t1")),
-        ("a.jsonl.gz", gzip.compress(line("t1"))),
+        ("a.jsonl.gz", gzip.compress(line("t1"), mtime=0)),
         ("a.YAML", YAML.encode() % b"t1"),
     ],
 )
@@ -134,7 +134,7 @@ def test_an_empty_file_is_refused(tmp_path: Path, name: str) -> None:
     assert refusal(tmp_path) == message
 
 
-@pytest.mark.parametrize(("name", "data"), [("a.jsonl", b"\n \n"), ("a.jsonl.gz", gzip.compress(b""))])
+@pytest.mark.parametrize(("name", "data"), [("a.jsonl", b"\n \n"), ("a.jsonl.gz", gzip.compress(b"", mtime=0))])
 def test_a_bank_without_tasks_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
     """Nothing to do is never a success."""
     (tmp_path / name).write_bytes(data)

@@ -724,7 +724,11 @@ def test_import_is_light() -> None:
     assert ran.stdout == "False\n"
 
 
-@pytest.mark.parametrize("value", [SPLIT, ["a" + SPLIT], {SPLIT: 1}, {SPLIT, "\U0001f600"}], ids=ascii)
+@pytest.mark.parametrize(
+    "value",
+    [SPLIT, ["a" + SPLIT], {SPLIT: 1}, {SPLIT, "\U0001f600"}],
+    ids=["text", "in a list", "as a key", "in a set"],
+)
 def test_a_character_in_two_halves_has_no_form(value: object) -> None:
     """JSON text would join two surrogates into the character that they are not; so they are refused."""
     with pytest.raises(CodecError, match="two halves"):
