@@ -232,7 +232,7 @@ _ENCODERS: tuple[tuple[type, Callable[[Any, _Budget, int], Any]], ...] = (
 
 def dumps(tagged: Any) -> str:
     """The text of some tagged JSON: one line, ASCII only, lone surrogates escaped."""
-    return _to_text(tagged)
+    return "".join(_pieces(tagged, 0))
 
 
 def decode(tagged: Any, *, max_nodes: int = MAX_NODES) -> Any:
@@ -466,5 +466,8 @@ def _finite(text: str) -> float:
 
 
 # Made once: beside a candidate, `json.dumps` and `json.loads` may have become something else.
-_to_text = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+# The encoder itself: `JSONEncoder.encode` makes one for each text, which takes longer than a small one does.
+_pieces = json.encoder.c_make_encoder(  # type: ignore[attr-defined]  # typeshed has no accelerators
+    None, None, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
+)
 _from_text = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_float=_finite).decode
