@@ -184,7 +184,7 @@ def _derive_verdict(
     if screened is not None:
         return screened
     if not record["seen"] and record["part"] in unseen and record["outcome"] == Outcome.ERROR.value:
-        return _unmeasured(task, record["part"], record["detail"])
+        return rules.unmeasured(task.suite, record["part"], record["detail"])
     looks: list[Observation] = []
     for digest in record["seen"]:
         each = seen.get(digest)
@@ -197,15 +197,9 @@ def _derive_verdict(
         return f"the rules can make nothing of its observations: {exc!r}"
 
 
-def _unmeasured(task: Task, part: str, detail: str) -> Verdict:
-    """Our world failed before anything was seen: no success is claimed."""
-    total = len(rules.part_of(task.suite, part)[0])
-    return Verdict(outcome=Outcome.ERROR, reason=rules.INFRA, detail=detail, total=total)
-
-
 def _conclude(task: Task, part: str, looks: Sequence[Observation]) -> Verdict | str:
     suite = task.suite
-    tests, _, repeat = rules.part_of(suite, part)
+    tests, repeat = rules.part_of(suite, part)
     for number, look in enumerate(looks):
         step = rules.next_step(tests, suite.limits, looks[:number], repeat=repeat)
         if isinstance(step, Verdict):

@@ -21,6 +21,7 @@ from itertools import islice
 
 import anyio
 
+from gate import engine
 from gate.backends.banks import open_bank
 from gate.cli import exits, printing
 from gate.errors import SpecError
@@ -164,22 +165,20 @@ def _all(tests: int) -> str:
 async def _program_problems(batch: Sequence[Read], programs: Programs) -> dict[int, list[Problem]]:
     """Run the references and the must_fail programs of a batch; the problems, by position."""
     problems: dict[int, list[Problem]] = {}
-    waiting = [
+    having = [
         (index, place, read.suite)
         for index, (place, read) in enumerate(batch)
         if isinstance(read, Task) and (read.suite.reference or read.suite.must_fail)
     ]
+    if not having:
+        return problems
+    sandbox = await programs.open()
 
-    async def work(sandbox: Sandbox) -> None:
-        while waiting:
-            index, place, suite = waiting.pop(0)
-            problems[index] = await program_problems(place, suite, sandbox)
+    async def work(item: tuple[int, str, SuiteSpec]) -> None:
+        index, place, suite = item
+        problems[index] = await program_problems(place, suite, sandbox)
 
-    if waiting:
-        sandbox = await programs.open()
-        async with anyio.create_task_group() as group:
-            for _ in range(programs.jobs or 1):
-                group.start_soon(work, sandbox)
+    await engine.side_by_side(having, work, concurrency=programs.jobs or 1)
     return problems
 
 
