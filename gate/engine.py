@@ -155,7 +155,7 @@ async def _observed(
 
 def keep(ledger: Ledger, task: Task, candidate: Candidate, part: str, judged: Judged) -> None:
     """Keep a verdict, with the observations that it rests on."""
-    record = records.verdict_record(task.id, candidate.index, part, judged.verdict)
+    record = records.verdict_record(task.id, candidate.index, part, judged.verdict, suite=task.suite.digest)
     ledger.append("verdict", {**record, "seen": list(judged.seen)})
 
 

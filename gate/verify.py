@@ -153,7 +153,7 @@ def _verify_observations(task: Task, noted: Sequence[Noted], candidates: dict[in
 def _verify_verdicts(
     task: Task, noted: Sequence[Noted], candidates: dict[int, Candidate], *, unseen: Collection[str]
 ) -> Iterator[Mismatch]:
-    """A verdict follows from the observations that it names, by the rules alone.
+    """A verdict is by the suite of its task, and follows from the observations that it names by the rules alone.
 
     Args:
         unseen: The parts of which a record may say that our world failed before anything was seen.
@@ -162,6 +162,8 @@ def _verify_verdicts(
     for each in _of_kind(noted, "verdict"):
         what = f"verdict on draw {each.record['index']}, {each.record['part']}"
         claimed = records.read_verdict(each.record)
+        if each.record["suite"] != task.suite.digest:
+            yield _mismatch(task, f"{what}: suite", each.record["suite"], task.suite.digest)
         derived = _derive_verdict(task, each.record, seen, candidates, unseen)
         if derived != claimed:
             yield _mismatch(

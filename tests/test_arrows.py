@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
     {"errors", "model", "values"},
     {"compare", "document", "money", "outline", "places", "records", "scalars", "stats"},
-    {"benchmarks", "contradictions", "examples", "extract", "suite", "suiteform", "wire"},
+    {"benchmarks", "contradictions", "examples", "extract", "lock", "suite", "suiteform", "wire"},
     {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "strength", "summary", "tables", "taskpool"},
     {"seams"},
     {"backends", "engine", "ledger", "preflight", "replay", "resources", "version", "workflow"},

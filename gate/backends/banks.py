@@ -25,6 +25,7 @@ from typing import IO, BinaryIO, cast
 
 from gate.document import MAX_BYTES
 from gate.errors import SpecError
+from gate.lock import bank_digest
 from gate.model import Task
 from gate.suite import load_bank_line, load_suite, task_of
 
@@ -94,10 +95,7 @@ class Bank:
         Raises:
             SpecError: As `tasks`.
         """
-        total = hashlib.sha256()
-        for task in self.tasks():
-            total.update(f"{task.id} {task.suite.digest}\n".encode())
-        return total.hexdigest()
+        return bank_digest((task.id, task.suite.digest) for task in self.tasks())
 
     def _placed(self) -> Iterator[tuple[str, Task]]:
         return ((place, load()) for place, load in self._pieces())
@@ -156,7 +154,7 @@ def bundled_banks(bundled: Path) -> list[str]:
 
 
 def _bank_files(folder: Path) -> tuple[Path, ...]:
-    """The file that is the bank of a folder in the layout of ours, where it has one: what lies beside it is no suite."""
+    """The file that is the bank of a folder in our layout, where it has one: what lies beside it is no suite."""
     return tuple(folder / name for name in _BUNDLED if (folder / name).is_file())[:1]
 
 
