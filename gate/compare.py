@@ -345,11 +345,17 @@ def _compare(
     nan_ok: bool = False,
     steps: int = MATCHING_STEPS,
 ) -> bool:
+    """Whether two values are the same by a comparator; where matching takes too long they are not."""
+    return _matched(name, got, expected, tolerance, nan_ok, steps) is True
+
+
+def _matched(name: str, got: Any, expected: Any, tolerance: Tolerance | None, nan_ok: bool, steps: int) -> bool | None:
+    """The same, with None where matching takes too long."""
     families, same = _READINGS[name]
     try:
         return same(_Sameness(families, tolerance, nan_ok, steps), got, expected)
     except _TooHard:
-        return False
+        return None
 
 
 COMPARATORS: dict[str, Callable[[Any, Any], bool]] = {name: partial(_compare, name) for name in _READINGS}
@@ -419,6 +425,20 @@ def agrees(expect: Expect, got: Any, *, steps: int = MATCHING_STEPS) -> bool:
     return any(
         _compare(expect.compare, got, values.decode(value), expect.tolerance, expect.nan_ok, steps)
         for value in expect.values
+    )
+
+
+def surely_differs(expect: Expect, got: Any, *, steps: int = MATCHING_STEPS) -> bool:
+    """Whether a plain value is none of the right answers, and that can be told within the steps.
+
+    Args:
+        expect: What a test expects of a value; without a projection.
+        got: The decoded value.
+        steps: How many steps pairing members may take, for each answer.
+    """
+    answers = (values.decode(value) for value in expect.values)
+    return all(
+        _matched(expect.compare, got, answer, expect.tolerance, expect.nan_ok, steps) is False for answer in answers
     )
 
 

@@ -154,7 +154,7 @@ def bundled_banks(bundled: Path) -> list[str]:
 
 
 def _bank_files(folder: Path) -> tuple[Path, ...]:
-    """The file that is the bank of a folder in our layout, where it has one: what lies beside it is no suite."""
+    """The file that is the bank of a folder laid out as ours are, if it has one: what lies beside it is no suite."""
     return tuple(folder / name for name in _BUNDLED if (folder / name).is_file())[:1]
 
 
