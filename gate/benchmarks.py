@@ -178,15 +178,15 @@ def _joined(text: Json, what: str) -> str:
 
 
 def _apps_call(given: Json, answer: Json) -> dict[str, Json]:
-    """A list of arguments; an answer is written as it is or as the only member of a list, and both are right."""
+    """A list of arguments; an answer is written as it is, or as the only member of a list: then both are right."""
     if not isinstance(given, list):
         raise NotConvertible("input_output: an input that is no list of arguments")
     if isinstance(answer, dict):
         answer = [answer]
     args = [_tagged(_with_int_keys(argument)) for argument in given]
-    if isinstance(answer, list) and answer:
-        plain = [_with_int_keys(answer[0]), *answer[1:]]
-        return {"args": args, "any_of": [_tagged(plain), _tagged(plain[0])]}
+    if isinstance(answer, list) and len(answer) == 1:
+        plain = _with_int_keys(answer[0])
+        return {"args": args, "any_of": [_tagged([plain]), _tagged(plain)]}
     return {"args": args, "expected": _tagged(answer)}
 
 
@@ -289,7 +289,10 @@ def _json_list(text: str, what: str) -> list[Json]:
 
 def _tagged(value: Any) -> Json:
     """A JSON value in a suite's encoding, where a key that starts with $ needs a tag."""
-    return values.encode(value)
+    try:
+        return values.encode(value)
+    except CodecError as exc:
+        raise NotConvertible(f"holds a value that no suite can hold ({exc})") from None
 
 
 READERS: dict[str, Callable[[Mapping[str, Json], int | None], dict[str, Json]]] = {

@@ -346,13 +346,19 @@ def _compare(
     nan_ok: bool = False,
     steps: int = MATCHING_STEPS,
 ) -> bool:
+    """Whether two values are the same by a comparator; where matching takes too long they are not."""
+    return _matched(name, got, expected, tolerance, nan_ok, steps) is True
+
+
+def _matched(name: str, got: Any, expected: Any, tolerance: Tolerance | None, nan_ok: bool, steps: int) -> bool | None:
+    """The same, with None where matching takes too long."""
     families, same = _READINGS[name]
     if type(got) in _EXACT and type(got) is type(expected) and same is _Sameness.same:  # most values: no need of more
         return bool(got == expected)
     try:
         return same(_Sameness(families, tolerance, nan_ok, steps), got, expected)
     except _TooHard:
-        return False
+        return None
 
 
 COMPARATORS: dict[str, Callable[[Any, Any], bool]] = {name: partial(_compare, name) for name in _READINGS}
@@ -425,6 +431,20 @@ def agrees(expect: Expect, got: Any, *, steps: int = MATCHING_STEPS) -> bool:
     )
 
 
+def surely_differs(expect: Expect, got: Any, *, steps: int = MATCHING_STEPS) -> bool:
+    """Whether a plain value is none of the right answers, and that can be told within the steps.
+
+    Args:
+        expect: What a test expects of a value; without a projection.
+        got: The decoded value.
+        steps: How many steps pairing members may take, for each answer.
+    """
+    answers = (values.decode(value) for value in expect.values)
+    return all(
+        _matched(expect.compare, got, answer, expect.tolerance, expect.nan_ok, steps) is False for answer in answers
+    )
+
+
 def builtin_exception(name: str) -> type[BaseException] | None:
     """The built-in exception class of a name; None for an alias or anything else."""
     found = getattr(builtins, name, None)
@@ -456,10 +476,11 @@ def explain(expect: Expect, got: Any) -> str:
         expect: What a test expects.
         got: The decoded value, or the program's output. However large, only its beginning is read.
     """
-    return "got %s, expected %s" % (_cut(glimpse(got), 92), _cut(_wanted(expect), 92))
+    return "got %s, expected %s" % (_cut(glimpse(got), 92), _cut(wanted(expect), 92))
 
 
-def _wanted(expect: Expect) -> str:
+def wanted(expect: Expect) -> str:
+    """What a test expects, for people; however large, only its beginning is read."""
     if expect.kind == "raises":
         return "%s to be raised" % expect.raises
     if expect.kind == "stdout":

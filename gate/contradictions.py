@@ -16,6 +16,9 @@ from gate.compare import builtin_exception
 from gate.model import Test, Tolerance, canonical_json, digest_json
 
 _MOST = 1e300  # beyond it, the arithmetic of intervals leaves the doubles
+_EARLIER = 16  # tests of one call that a later one is held against, one by one
+_PAIRS = 64  # answers of two tests that are held against each other
+_MATCHING_STEPS = 10_000
 
 
 def contradictions(tests: Sequence[Test]) -> Iterator[tuple[int, int]]:
@@ -71,25 +74,32 @@ def _against_values(group: list[tuple[int, Test]]) -> Iterator[int]:
     blur = any(test.expect.tolerance is not None for _, test in group)
     common: set[str] = set()
     low, high = -math.inf, math.inf
+    kept: list[Test] = []
     for position, test in group:
         answers = {_coarse(values.decode(value), free, blur) for value in test.expect.values}
         least, most = _span(test)
-        if common and (not common & answers or least > high or most < low or _clash(group[0][1], test)):
+        clashes = any(_clash(earlier, test) for earlier in kept[:_EARLIER])
+        if common and (clashes or not common & answers or least > high or most < low):
             yield position
         else:
+            kept.append(test)
             common = common & answers or answers
             low, high = max(low, least), min(high, most)
 
 
 def _clash(first: Test, second: Test) -> bool:
-    """Whether two tests with one answer each and the same comparator surely cannot both hold."""
+    """Whether two tests with the same comparator surely cannot both hold, whichever of their answers is returned."""
     one, two = first.expect, second.expect
-    if one.compare != two.compare or one.project is not None or len(one.values) != 1 or len(two.values) != 1:
+    if one.compare != two.compare or one.project is not None or len(one.values) * len(two.values) > _PAIRS:
         return False
-    ours, theirs = values.decode(one.values[0]), values.decode(two.values[0])
     if one.tolerance is None and two.tolerance is None:
-        return not compare.agrees(replace(one, nan_ok=True), theirs)
-    return one.compare in ("json", "python", "strict") and _apart(ours, theirs, one.tolerance, two.tolerance)
+        wanted = replace(one, nan_ok=True)
+        return all(compare.surely_differs(wanted, values.decode(value), steps=_MATCHING_STEPS) for value in two.values)
+    return one.compare in ("json", "python", "strict") and all(
+        _apart(values.decode(ours), values.decode(theirs), one.tolerance, two.tolerance)
+        for ours in one.values
+        for theirs in two.values
+    )
 
 
 def _apart(ours: Any, theirs: Any, one: Tolerance | None, two: Tolerance | None) -> bool:

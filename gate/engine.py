@@ -14,6 +14,7 @@ later run takes each task's history from it, uses what was drawn and judged, and
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import anyio
 
@@ -22,6 +23,8 @@ from gate.errors import BackendError, BudgetSpent, FatalSourceError
 from gate.history import History, Judged, TaskHistory
 from gate.model import Candidate, Decision, Observation, Outcome, SuiteSpec, Task, Test, Verdict
 from gate.seams import CandidateSource, Ledger, Sandbox
+
+Item = TypeVar("Item")
 
 
 class TaskRun:
@@ -100,12 +103,10 @@ class TaskRun:
 
     async def _measure(self, candidate: Candidate) -> None:
         """Hold what was delivered against the hidden tests. Nothing follows from it."""
-        suite = self.task.suite
         try:
             judged = await look(self.task, candidate, "hidden", sandbox=self._sandbox, ledger=self._ledger)
         except BackendError as exc:
-            total = len(suite.hidden)
-            judged = Judged(verdict=Verdict(outcome=Outcome.ERROR, reason=rules.INFRA, detail=str(exc), total=total))
+            judged = Judged(verdict=rules.unmeasured(self.task.suite, "hidden", str(exc)))
         self._keep(candidate, "hidden", judged)
 
     def _keep(self, candidate: Candidate, part: str, judged: Judged) -> None:
@@ -118,25 +119,43 @@ async def look(task: Task, candidate: Candidate, part: str, *, sandbox: Sandbox,
     Args:
         part: "visible", the tests that decide, whose pass is repeated; or "hidden".
     """
-    suite = task.suite
-    tests, calls, repeat = rules.part_of(suite, part)
-    seen: list[Observation] = []
+    tests, repeat = rules.part_of(task.suite, part)
     digests: list[str] = []
+
+    def keep_it(found: Observation) -> None:
+        record = records.observation_record(task.id, candidate.index, part, found)
+        digests.append(ledger.append("observation", record))
+
+    verdict = await _observed(candidate, task.suite, tests, sandbox=sandbox, repeat=repeat, on_seen=keep_it)
+    return Judged(verdict=verdict, seen=tuple(digests))
+
+
+async def _observed(
+    candidate: Candidate,
+    suite: SuiteSpec,
+    tests: Sequence[Test],
+    *,
+    sandbox: Sandbox,
+    repeat: bool,
+    on_seen: Callable[[Observation], None],
+) -> Verdict:
+    """The verdict, after as many looks as the rules ask for; each is told before anything follows from it."""
+    seen: list[Observation] = []
+    calls = [test.call for test in tests]
     while True:
         step = rules.next_step(tests, suite.limits, seen, repeat=repeat)
         if isinstance(step, Verdict):
-            return Judged(verdict=step, seen=tuple(digests))
+            return step
         found = await sandbox.observe(
             candidate, suite.entry_point, calls, suite.limits, seed=step.seed, alone=step.alone
         )
         seen.append(found)
-        record = records.observation_record(task.id, candidate.index, part, found)
-        digests.append(ledger.append("observation", record))
+        on_seen(found)
 
 
 def keep(ledger: Ledger, task: Task, candidate: Candidate, part: str, judged: Judged) -> None:
     """Keep a verdict, with the observations that it rests on."""
-    record = records.verdict_record(task.id, candidate.index, part, judged.verdict)
+    record = records.verdict_record(task.id, candidate.index, part, judged.verdict, suite=task.suite.digest)
     ledger.append("verdict", {**record, "seen": list(judged.seen)})
 
 
@@ -188,20 +207,20 @@ async def run_tasks(
     await side_by_side(tasks, work, concurrency=concurrency)
 
 
-async def side_by_side(tasks: Iterable[Task], work: Callable[[Task], Awaitable[None]], *, concurrency: int) -> None:
-    """Do some work for every task, `concurrency` at a time; tasks are taken from the stream as needed.
+async def side_by_side(items: Iterable[Item], work: Callable[[Item], Awaitable[None]], *, concurrency: int) -> None:
+    """Do some work for every item, `concurrency` at a time; items are taken from the stream as needed.
 
     Once the budget is spent, what goes on is finished and nothing more is taken.
     """
 
-    async def take(stream: Iterator[Task]) -> None:
-        for task in stream:
+    async def take(stream: Iterator[Item]) -> None:
+        for item in stream:
             try:
-                await work(task)
+                await work(item)
             except BudgetSpent:
                 return
 
-    stream = iter(tasks)
+    stream = iter(items)
     async with anyio.create_task_group() as group:
         for _ in range(concurrency):
             group.start_soon(take, stream)
@@ -222,12 +241,4 @@ async def verdict_on(
     screened = rules.screen(candidate)
     if screened is not None:
         return screened
-    seen: list[Observation] = []
-    calls = [test.call for test in tests]
-    while True:
-        step = rules.next_step(tests, suite.limits, seen, repeat=repeat)
-        if isinstance(step, Verdict):
-            return step
-        seen.append(
-            await sandbox.observe(candidate, suite.entry_point, calls, suite.limits, seed=step.seed, alone=step.alone)
-        )
+    return await _observed(candidate, suite, tests, sandbox=sandbox, repeat=repeat, on_seen=lambda found: None)

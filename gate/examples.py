@@ -29,6 +29,7 @@ _NUMBER = re.compile(r"[+-]?+(?:\d++(?:_\d++)*+(?P<part>\.\d*+)?+|(?P<point>\.\d
 _NAME = re.compile(r"[^\W\d]\w*+")
 _KEYWORD = re.compile(r"([^\W\d]\w*+)[ ]*+=(?!=)")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)", re.DOTALL)
+_HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\n": ""}
 _CONSTANTS = {"True": True, "False": False, "None": None, "true": True, "false": False, "null": None}
 _COMMA = re.compile(r"[ \t]*+(?:,(?:[ \t]*+and\b)?+|and\b)[ \t]*+")
@@ -268,7 +269,12 @@ class _Reader:
 
 def _unescaped(match: re.Match[str]) -> str:
     text = next(match[kind] for kind in ("long", "double", "single") if match[kind] is not None)
-    return text if match["raw"] else _ESCAPE.sub(_escape, text)
+    return text if match["raw"] else _HALVES.sub(_joined, _ESCAPE.sub(_escape, text))
+
+
+def _joined(match: re.Match[str]) -> str:
+    """The character that two escapes of its halves mean, as JSON writes it."""
+    return match[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -41,6 +41,7 @@ _FORMS: dict[str, dict[str, tuple[type, ...]]] = {
         "test": _COUNT_OR_NONE,
         "usage": (dict,),
         "tests": (dict,),
+        "suite": (str,),
         "seen": (list,),
     },
     "decision": {

@@ -44,11 +44,6 @@ class Cell:
     text: str
 
     @property
-    def is_accepted(self) -> bool:
-        """Whether the visible tests let it through."""
-        return self.visible is not None and self.visible.outcome is Outcome.PASS
-
-    @property
     def is_correct(self) -> bool:
         """Whether it is right by the hidden tests; what nobody could tell is not."""
         return self.hidden is not None and self.hidden.outcome is Outcome.PASS

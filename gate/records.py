@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from gate.model import Candidate, Decision, Exit, Json, LoadFailure, Observation, Outcome, Reply, Usage, Verdict
+from gate.model import (
+    Candidate,
+    Decision,
+    Exit,
+    Json,
+    LoadFailure,
+    Observation,
+    Outcome,
+    Reply,
+    Usage,
+    Verdict,
+)
 
 
 def candidate_record(candidate: Candidate) -> dict[str, Json]:
@@ -80,9 +91,9 @@ def read_reply(record: dict[str, Json]) -> Reply:
     )
 
 
-def verdict_record(task_id: str, index: int, part: str, verdict: Verdict) -> dict[str, Json]:
-    """A verdict on one draw by the `visible` or the `hidden` tests."""
-    return {"task": task_id, "index": index, "part": part, **verdict_json(verdict)}
+def verdict_record(task_id: str, index: int, part: str, verdict: Verdict, *, suite: str) -> dict[str, Json]:
+    """A verdict on one draw by the `visible` or the `hidden` tests of a suite, which it names by its digest."""
+    return {"task": task_id, "index": index, "part": part, **verdict_json(verdict), "suite": suite}
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Json]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from gate import engine, records, rules
 from gate.errors import SandboxError
 from gate.history import Judged
-from gate.model import Candidate, Decision, Outcome, Task, Verdict
+from gate.model import Candidate, Decision, Outcome, Task
 from gate.seams import CandidateSource, Ledger, Sandbox
 from gate.taskpool import TaskPool, decide_pool, is_complete
 
@@ -70,8 +70,7 @@ class PoolRun:
         try:
             return await engine.look(self.task, candidate, part, sandbox=self._sandbox, ledger=self._ledger)
         except SandboxError as exc:
-            total = len(rules.part_of(self.task.suite, part)[0])
-            return Judged(verdict=Verdict(outcome=Outcome.ERROR, reason=rules.INFRA, detail=str(exc), total=total))
+            return Judged(verdict=rules.unmeasured(self.task.suite, part, str(exc)))
 
     def _decide(self) -> Decision:
         """The gate's decision on this pool; recorded once it stands."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from gate import compare, values
 from gate.model import (
-    Call,
     Candidate,
     Decision,
     Exit,
@@ -133,14 +132,14 @@ def _printed_disagreement(test: Test, reply: Reply) -> tuple[str, str] | None:
     return "wrong_answer", compare.explain(test.expect, text)
 
 
-def part_of(suite: SuiteSpec, part: str) -> tuple[Sequence[Test], Sequence[Call], bool]:
-    """The tests of the `visible` or the `hidden` part, their calls, and whether a pass is repeated.
+def part_of(suite: SuiteSpec, part: str) -> tuple[Sequence[Test], bool]:
+    """The tests of the `visible` or the `hidden` part, and whether a pass is repeated.
 
     Only what decides is repeated: hidden tests measure.
     """
     if part == "hidden":
-        return suite.hidden, suite.hidden_calls, False
-    return suite.tests, suite.calls, True
+        return suite.hidden, False
+    return suite.tests, True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +190,11 @@ def screen(candidate: Candidate) -> Verdict | None:
         why = f"a program of {len(candidate.code_bytes)} bytes; the cap is {MAX_CODE_BYTES}"
         return Verdict(outcome=Outcome.FAIL, reason="no_program", detail=why)
     return None
+
+
+def unmeasured(suite: SuiteSpec, part: str, detail: str) -> Verdict:
+    """The verdict where our own world failed before anything was seen: it claims no success, and blames nobody."""
+    return Verdict(outcome=Outcome.ERROR, reason=INFRA, detail=detail, total=len(part_of(suite, part)[0]))
 
 
 def needs_confirmation(seen: Observation, limits: Limits) -> bool:

@@ -336,8 +336,11 @@ def _standing(suite: SuiteSpec) -> list[bool]:
         return printed_in(suite.prompt, pairs)
     told: dict[str, list[Example]] = {}
     for example in call_examples(suite.prompt):
-        args = [values.encode(item) for item in example.args]
-        kwargs = {name: values.encode(item) for name, item in example.kwargs.items()}
+        try:
+            args = [values.encode(item) for item in example.args]
+            kwargs = {name: values.encode(item) for name, item in example.kwargs.items()}
+        except values.CodecError:  # no suite can hold such a call
+            continue
         told.setdefault(_call_text(args, kwargs), []).append(example)
     if not told:
         return [False] * len(suite.tests)

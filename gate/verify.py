@@ -153,7 +153,7 @@ def _verify_observations(task: Task, noted: Sequence[Noted], candidates: dict[in
 def _verify_verdicts(
     task: Task, noted: Sequence[Noted], candidates: dict[int, Candidate], *, unseen: Collection[str]
 ) -> Iterator[Mismatch]:
-    """A verdict follows from the observations that it names, by the rules alone.
+    """A verdict is by the suite of its task, and follows from the observations that it names by the rules alone.
 
     Args:
         unseen: The parts of which a record may say that our world failed before anything was seen.
@@ -162,6 +162,8 @@ def _verify_verdicts(
     for each in _of_kind(noted, "verdict"):
         what = f"verdict on draw {each.record['index']}, {each.record['part']}"
         claimed = records.read_verdict(each.record)
+        if each.record["suite"] != task.suite.digest:
+            yield _mismatch(task, f"{what}: suite", each.record["suite"], task.suite.digest)
         derived = _derive_verdict(task, each.record, seen, candidates, unseen)
         if derived != claimed:
             yield _mismatch(
@@ -184,7 +186,7 @@ def _derive_verdict(
     if screened is not None:
         return screened
     if not record["seen"] and record["part"] in unseen and record["outcome"] == Outcome.ERROR.value:
-        return _unmeasured(task, record["part"], record["detail"])
+        return rules.unmeasured(task.suite, record["part"], record["detail"])
     looks: list[Observation] = []
     for digest in record["seen"]:
         each = seen.get(digest)
@@ -197,15 +199,9 @@ def _derive_verdict(
         return f"the rules can make nothing of its observations: {exc!r}"
 
 
-def _unmeasured(task: Task, part: str, detail: str) -> Verdict:
-    """Our world failed before anything was seen: no success is claimed."""
-    total = len(rules.part_of(task.suite, part)[0])
-    return Verdict(outcome=Outcome.ERROR, reason=rules.INFRA, detail=detail, total=total)
-
-
 def _conclude(task: Task, part: str, looks: Sequence[Observation]) -> Verdict | str:
     suite = task.suite
-    tests, _, repeat = rules.part_of(suite, part)
+    tests, repeat = rules.part_of(suite, part)
     for number, look in enumerate(looks):
         step = rules.next_step(tests, suite.limits, looks[:number], repeat=repeat)
         if isinstance(step, Verdict):

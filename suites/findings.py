@@ -23,7 +23,7 @@ from conversion.recipes import RECIPES
 from gate.backends.banks import open_bank
 from gate.cli.wiring import default_jobs, open_engine, open_sandbox
 from gate.contradictions import contradictions
-from gate.engine import verdict_on
+from gate.engine import side_by_side, verdict_on
 from gate.model import Candidate, Expect, Json, Outcome, SuiteSpec, Test, Verdict
 from gate.seams import Sandbox
 from gate.strength import strength
@@ -131,18 +131,15 @@ def answer(expect: Expect) -> Json:
 async def reference_findings(name: str, suites: Sequence[SuiteSpec], sandbox: Sandbox, jobs: int) -> dict[str, Json]:
     """Which references do not pass, on which part, and why."""
     found: dict[tuple[int, str], Json] = {}
-    waiting = list(reversed([(place, suite) for place, suite in enumerate(suites) if suite.reference is not None]))
 
-    async def work() -> None:
-        while waiting:
-            place, suite = waiting.pop()
-            for part, verdict in await reference_verdicts(suite, sandbox):
-                if verdict.outcome is not Outcome.PASS:
-                    found[place, part] = exception(name, suite, part, verdict)
+    async def work(item: tuple[int, SuiteSpec]) -> None:
+        place, suite = item
+        for part, verdict in await reference_verdicts(suite, sandbox):
+            if verdict.outcome is not Outcome.PASS:
+                found[place, part] = exception(name, suite, part, verdict)
 
-    async with anyio.create_task_group() as group:
-        for _ in range(jobs):
-            group.start_soon(work)
+    having = [(place, suite) for place, suite in enumerate(suites) if suite.reference is not None]
+    await side_by_side(having, work, concurrency=jobs)
     return {
         "run": sum(suite.reference is not None for suite in suites),
         "missing": [suite.task_id for suite in suites if suite.reference is None],

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
     {"errors", "model", "values"},
     {"compare", "document", "money", "outline", "places", "records", "scalars", "stats"},
-    {"benchmarks", "contradictions", "examples", "extract", "suite", "suiteform", "wire"},
+    {"benchmarks", "contradictions", "examples", "extract", "lock", "suite", "suiteform", "wire"},
     {"faithfulness", "history", "integrity", "outcomes", "pools", "rules", "strength", "summary", "tables", "taskpool"},
     {"seams"},
     {"backends", "engine", "ledger", "preflight", "replay", "resources", "version", "workflow"},
@@ -44,7 +44,6 @@ UNTESTED: dict[str, str] = {
     "gate/__main__.py": "one line that calls the command",
     "gate/backends/boxes.py": "tests/test_container.py has it, tests/test_engine_faults.py its faults",
     "gate/resources.py": "tests/test_image.py has it, by its first user",
-    "gate/preflight.py": "tests/test_container.py has it, in the sandbox that it is about",
     "gate/backends/scripted.py": "tests/test_engine.py is its use",
     **dict.fromkeys(
         (f"gate/cli/{name}.py" for name in ("app", "check", "demo", "doctor", "run", "schema", "try_one")),

@@ -149,6 +149,16 @@ def test_a_file_that_is_no_file_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path) == message
 
 
+def test_a_folder_in_the_layout_of_a_bundled_bank_is_its_bank_file_alone(bundled: Path) -> None:
+    """By its path or by its name a bank is the same, whatever lies beside its file: findings, samples, another bank."""
+    (bundled / "numbers" / "findings.json").write_text("{}")
+    (bundled / "numbers" / "samples").mkdir()
+    (bundled / "numbers" / "samples" / "pool.jsonl").write_text('{"task_id": "numbers/1"}\n')
+    by_path, by_name = open_bank(str(bundled / "numbers"), Path("/nowhere")), open_bank("numbers", bundled)
+    assert by_path == by_name
+    assert ids(by_path) == ["numbers/1", "numbers/2"]
+
+
 def test_a_link_inside_the_folder_is_followed_and_one_that_leaves_it_refused(tmp_path: Path) -> None:
     """A folder is what is in it."""
     folder = tmp_path / "bank"

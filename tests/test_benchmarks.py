@@ -115,16 +115,26 @@ def test_apps_programs() -> None:
 
 def test_apps_functions() -> None:
     """An answer is right as it is written or as the one member of its list; number keys are numbers again."""
-    cases = {"fn_name": "go", "inputs": [[1, [2]], [{"3": 4}], [5]], "outputs": [[6], [{"7": 8}], 9]}
+    cases = {"fn_name": "go", "inputs": [[1, [2]], [{"3": 4}], [5], [6]], "outputs": [[6], [{"7": 8}], 9, [1, 2]]}
     tree = apps(cases, starter_code="class Solution:\n    def go(self): pass")
     assert tree["entry_point"] == "Solution.go"
     assert tree["tests"] == [
         {"args": [1, [2]], "any_of": [[6], 6]},
         {"args": [{"$dict": [[3, 4]]}], "any_of": [[{"$dict": [[7, 8]]}], {"$dict": [[7, 8]]}]},
         {"args": [5], "expected": 9},
+        {"args": [6], "expected": [1, 2]},
     ]
     suite_from_tree(tree)
     assert apps(cases)["entry_point"] == "go"
+
+
+def test_a_value_that_no_suite_can_hold_makes_none() -> None:
+    """Deep nesting, which a suite does not take, is refused with the reason and no traceback."""
+    deep: Any = 1
+    for _ in range(300):
+        deep = [deep]
+    with pytest.raises(NotConvertible, match="no suite can hold"):
+        apps({"fn_name": "go", "inputs": [[1]], "outputs": [[1, deep]]})
 
 
 @pytest.mark.parametrize(

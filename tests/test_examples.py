@@ -67,6 +67,12 @@ ATTACKS = {
 }
 
 
+def test_a_character_in_two_escapes_is_one() -> None:
+    """Prompts that were JSON write a character beyond the first plane as the escapes of its halves."""
+    (found,) = call_examples(r'f("\ud83d\ude00", "\ud83d") == 1')
+    assert found.args == ("\U0001f600", "\ud83d")
+
+
 @pytest.mark.parametrize(("prompt", "args", "value"), READ)
 def test_an_example_is_read(prompt: str, args: tuple[Any, ...], value: Any) -> None:
     """A doctest, an assertion, an arrow or a sentence tells a call and its answer."""

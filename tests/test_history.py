@@ -39,7 +39,7 @@ def drawn(index: int = 0) -> Record:
 
 
 def judged(verdict: Verdict, index: int = 0, part: str = "visible") -> Record:
-    return {"kind": "verdict", **records.verdict_record("t", index, part, verdict), "seen": ["d" * 64]}
+    return {"kind": "verdict", **records.verdict_record("t", index, part, verdict, suite="5" * 64), "seen": ["d" * 64]}
 
 
 def decided(outcome: str, index: int | None = None, **more: Json) -> Record:

@@ -151,16 +151,16 @@ def test_a_judged_draw_becomes_a_cell() -> None:
     """A cell has the verdicts, and the behaviour of the look that counts."""
     candidate = Candidate(task_id="t", index=0, code="x = 1")
     cell = judged(candidate, Limits(), visible=PASS, hidden=FAIL, seen=[seen(returned(1)), seen(returned(2))])
-    assert (cell.is_accepted, cell.is_correct, cell.is_error) == (True, False, False)
+    assert (cell.visible, cell.is_correct, cell.is_error) == (PASS, False, False)
     assert cell.behaviour == behaviour_digest(seen(returned(1)))
     assert cell.text == text_digest("x = 1")
     assert judged(candidate, Limits(), visible=FAIL, hidden=FAIL, seen=[]).behaviour is None
 
 
-def test_an_error_is_neither_accepted_nor_correct() -> None:
-    """Where our world failed, a cell is neither right nor let through, and says so."""
+def test_an_error_is_said_to_be_one() -> None:
+    """Where our world failed on either part, a cell says so."""
     cell = Cell(visible=ERROR, hidden=PASS, behaviour=None, text="t")
-    assert (cell.is_accepted, cell.is_error) == (False, True)
+    assert cell.is_error
     assert not Cell(visible=None, hidden=None, behaviour=None, text="t").is_error
 
 

@@ -53,6 +53,13 @@ def test_an_example_with_another_answer_is_no_overlap() -> None:
     assert found(*PLUS, prompt="f(4, 9) == 14").overlap == 0
 
 
+@pytest.mark.parametrize("told", [r'f("\ud83d\ude00") == 1', r'f("\ud83d" "\ude00") == 1', r'f(k="\ude00\ud83d") == 1'])
+def test_a_prompt_of_odd_characters_is_read(told: str) -> None:
+    """Whatever escapes stand in a prompt, a suite is judged; an example that no suite can hold is none."""
+    assert found(*PLUS, prompt=told).overlap == 0
+    assert found({"args": ["\U0001f600"], "expected": 1}, prompt=r'f("\ud83d\ude00") == 1').overlap == 1
+
+
 def test_numbers_in_the_prompt_are_read_by_value() -> None:
     """A prompt writes 4 where the test has 4.0; True is no 1."""
     assert found({"args": [4.0, 9], "expected": 13}, prompt="f(4, 9) == 13").overlap == 1

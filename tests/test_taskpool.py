@@ -34,7 +34,7 @@ def drawn(index: int, code: str = "ok", **origin: Json) -> Line:
 def judged(index: int, part: str, outcome: Outcome = Outcome.PASS) -> Line:
     reason = {Outcome.PASS: None, Outcome.FAIL: "crash", Outcome.ERROR: "infra"}[outcome]
     verdict = Verdict(outcome=outcome, reason=reason)
-    record = records.verdict_record("t", index, part, verdict)
+    record = records.verdict_record("t", index, part, verdict, suite="5" * 64)
     return f"v{index}{part}", {"kind": "verdict", **record, "seen": []}
 
 
@@ -93,5 +93,5 @@ def test_a_draw_that_the_pool_lacks_is_missing_in_the_row() -> None:
     lines = [drawn(0), drawn(1, "", missing="no sample"), judged(0, "visible"), judged(1, "visible", Outcome.FAIL)]
     row = row_of(the_task(), fold_pool(lines))
     assert (len(row.cells), row.missing) == (2, 1)
-    assert [cell.is_accepted for cell in row.cells] == [True, False]
+    assert [cell.visible.outcome for cell in row.cells] == [Outcome.PASS, Outcome.FAIL]
     assert replace(row, missing=0) != row

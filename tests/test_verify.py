@@ -383,6 +383,11 @@ def reason_changed(changed: Records) -> None:
     find(changed, "verdict", make.COUNT, index=3)["reason"] = "memory"
 
 
+def judged_by_another_suite(changed: Records) -> None:
+    other = find(changed, "verdict", make.HALVES)["suite"]
+    find(changed, "verdict", make.REVERSE, index=1, part="visible")["suite"] = other
+
+
 def other_draws_observations(changed: Records) -> None:
     find(changed, "verdict", make.REVERSE, index=1, part="visible")["seen"] = [
         changed[place(changed, "observation", make.REVERSE, index=0)][0]
@@ -549,6 +554,7 @@ ATTACKS: dict[Callable[[Records], None], str] = {
     verdict_changed: "numbers/halves: verdict on draw 0, hidden",
     verdict_unmeasured: "numbers/halves: verdict on draw 0, hidden",
     reason_changed: "words/count: verdict on draw 3, visible",
+    judged_by_another_suite: "words/reverse: verdict on draw 1, visible: suite",
     other_draws_observations: "words/reverse: verdict on draw 1, visible",
     other_tasks_observations: "io/sum: verdict on draw 0, visible",
     hidden_observation_for_visible: "words/reverse: verdict on draw 1, visible",

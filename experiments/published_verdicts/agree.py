@@ -20,7 +20,7 @@ import anyio
 
 from gate.backends.banks import open_bank
 from gate.cli.wiring import default_jobs, open_engine, open_sandbox
-from gate.engine import verdict_on
+from gate.engine import side_by_side, verdict_on
 from gate.model import Candidate, Json, Outcome, SuiteSpec, Test, Verdict
 from gate.resources import suites_dir
 from gate.seams import Sandbox
@@ -68,19 +68,14 @@ async def judge_all(bank: str, samples: Sequence[Sample], sandbox: Sandbox, jobs
     """Our verdicts on some samples, in their order."""
     suites = {task.id: task.suite for task in open_bank(bank, suites_dir()).tasks()}
     verdicts: dict[int, Verdict] = {}
-    waiting = list(reversed(range(len(samples))))
 
-    async def work() -> None:
-        while waiting:
-            place = waiting.pop()
-            sample = samples[place]
-            suite = suites[sample.task_id]
-            candidate = Candidate(task_id=sample.task_id, index=sample.index, code=sample.code)
-            verdicts[place] = await verdict_on(candidate, suite, tests_for(suite, sample), sandbox=sandbox)
+    async def work(place: int) -> None:
+        sample = samples[place]
+        suite = suites[sample.task_id]
+        candidate = Candidate(task_id=sample.task_id, index=sample.index, code=sample.code)
+        verdicts[place] = await verdict_on(candidate, suite, tests_for(suite, sample), sandbox=sandbox)
 
-    async with anyio.create_task_group() as group:
-        for _ in range(jobs):
-            group.start_soon(work)
+    await side_by_side(range(len(samples)), work, concurrency=jobs)
     return [verdicts[place] for place in range(len(samples))]
 
 

@@ -25,6 +25,7 @@ from typing import IO, BinaryIO, cast
 
 from gate.document import MAX_BYTES
 from gate.errors import SpecError
+from gate.lock import bank_digest
 from gate.model import Task
 from gate.suite import load_bank_line, load_suite, task_of
 
@@ -94,10 +95,7 @@ class Bank:
         Raises:
             SpecError: As `tasks`.
         """
-        total = hashlib.sha256()
-        for task in self.tasks():
-            total.update(f"{task.id} {task.suite.digest}\n".encode())
-        return total.hexdigest()
+        return bank_digest((task.id, task.suite.digest) for task in self.tasks())
 
     def _placed(self) -> Iterator[tuple[str, Task]]:
         return ((place, load()) for place, load in self._pieces())
@@ -133,8 +131,7 @@ def open_bank(reference: str, bundled: Path) -> Bank:
     """
     names = bundled_banks(bundled)
     if reference in names:
-        folder = bundled / reference
-        return Bank(name=reference, paths=(next(folder / name for name in _BUNDLED if (folder / name).is_file()),))
+        return Bank(name=reference, paths=_bank_files(bundled / reference))
     path = Path(reference)
     try:
         mode = path.stat().st_mode
@@ -142,7 +139,7 @@ def open_bank(reference: str, bundled: Path) -> Bank:
         known = f"; the bundled banks are {', '.join(names)}" if names else ""
         raise SpecError(f"{_shown(path)}: no such bank: name {_KINDS}{known}") from None
     if stat.S_ISDIR(mode):
-        return Bank(name=path.resolve().name, paths=_suite_files(path))
+        return Bank(name=path.resolve().name, paths=_bank_files(path) or _suite_files(path))
     if not _is_bank_file(path.name):
         raise SpecError(f"{_shown(path)}: no bank: name {_KINDS}")
     _refuse_unreadable(path)
@@ -153,7 +150,12 @@ def bundled_banks(bundled: Path) -> list[str]:
     """The names of the bundled banks, sorted."""
     if not bundled.is_dir():
         return []
-    return sorted(folder.name for folder in bundled.iterdir() if any((folder / name).is_file() for name in _BUNDLED))
+    return sorted(folder.name for folder in bundled.iterdir() if _bank_files(folder))
+
+
+def _bank_files(folder: Path) -> tuple[Path, ...]:
+    """The file that is the bank of a folder laid out as ours are, if it has one: what lies beside it is no suite."""
+    return tuple(folder / name for name in _BUNDLED if (folder / name).is_file())[:1]
 
 
 def _key(task_id: str) -> int:

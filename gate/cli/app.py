@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from gate.cli import exits
 from gate.errors import GateError, SpecError
+
+LOCK = "bank.lock"
 
 app = typer.Typer(
     name="gate",
@@ -42,6 +45,10 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Boundary = Annotated[Isolation, typer.Option("--isolation", help="Where candidates run.")]
 Runtime = Annotated[str | None, typer.Option("--runtime", help="The OCI runtime: runc, crun, runsc, …")]
+Bind = Annotated[
+    Path | None,
+    typer.Option("--bind", metavar="FILE", help="Only the suites that this lock of yours binds; see check --lock."),
+]
 Jobs = Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=256, help="Tasks at a time.")]
 
 
@@ -149,6 +156,7 @@ def run_command(
     require_sound: Annotated[
         bool, typer.Option("--require-sound", help="Draw nothing where `gate check` finds a suite weak or invalid.")
     ] = False,
+    bind: Bind = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
     quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every decision and fault.")] = False,
@@ -186,6 +194,7 @@ def run_command(
         bank=bank,
         source=source,
         bound=bound,
+        bind=bind,
         resume=resume,
         out=out,
         jobs=jobs,
@@ -232,6 +241,7 @@ def replay_command(
     infra_budget: Annotated[
         str | None, typer.Option("--infra-budget", help="Share of tasks that our own world may fail; default 1%.")
     ] = None,
+    bind: Bind = None,
     quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every task.")] = False,
     json: Json = False,
@@ -253,6 +263,7 @@ def replay_command(
         bank=bank,
         bound=bound,
         rule=rule,
+        bind=bind,
         out=out,
         jobs=jobs,
         quiet=quiet,
@@ -286,20 +297,57 @@ def show_command(
     raise typer.Exit(verb.show(run_dir, task, as_json=json))
 
 
-@app.command("report", epilog="Example: gate report runs/first")
+@app.command("report", epilog="Example: gate report runs/first -o report.html -o slides.png")
 def report_command(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_dirs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN|REPLAY…", help="Directories of runs, or of replays; several side by side."),
+    ],
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="Where to write it; the name's end says as what: .md .html .json .xml (JUnit) .csv .svg .png .jsonl "
+            "(a line a draw) eval_results.json (EvalPlus). Repeatable.",
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="M:R", help="The rule of your own that a replay was made with.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Make everything again that derives from a run's ledger, and print its report."""
+    """Make again what derives from a run's ledger, and print its report; or write it in a format of your choice."""
     from gate.cli import report as verb
 
-    raise typer.Exit(verb.report(run_dir, as_json=json))
+    raise typer.Exit(verb.report(run_dirs, out or [], rule=rule, as_json=json))
+
+
+@app.command("view", epilog="Example: gate view runs")
+def view_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs and replays in it.")] = Path("."),
+    port: Annotated[int, typer.Option("--port", metavar="N", help="The port on this machine; 0 for a free one.")] = 0,
+) -> None:
+    """All runs and replays of a folder as pages, on this machine alone; they follow runs that are going on."""
+    from gate.cli import view as verb
+
+    raise typer.Exit(verb.view(folder, port=port))
 
 
 @app.command("verify", epilog="Example: gate verify runs/first --rejudge 20")
 def verify_command(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run or a replay.")],
+    run_dir: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|REPORT|LOCK",
+            help="The directory of a run or a replay; a report that was made of one; or a lock, with --bank.",
+        ),
+    ],
+    run: Annotated[
+        list[Path] | None,
+        typer.Option("--run", metavar="DIR", help="The run that a report is about, if it was moved. Repeatable."),
+    ] = None,
     rejudge: Annotated[
         int, typer.Option("--rejudge", metavar="N", min=0, help="Execute N verdicts anew, drawn by lot.")
     ] = 0,
@@ -309,12 +357,20 @@ def verify_command(
     head: Annotated[
         str | None, typer.Option("--head", metavar="SHA", help="The ledger's head as you know it from elsewhere.")
     ] = None,
+    bind: Annotated[
+        Path | None, typer.Option("--bind", metavar="FILE", help="The lock that its suites must be bound by.")
+    ] = None,
+    bank: Annotated[
+        str | None, typer.Option("--bank", metavar="BANK", help="The bank that a lock is held against.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Derive every claim of a run again: verdicts, decisions, counts, reports."""
     from gate.cli import verify as verb
 
-    raise typer.Exit(verb.verify(run_dir, head=head, as_json=json, rejudge=rejudge, rule=rule))
+    raise typer.Exit(
+        verb.verify(run_dir, head=head, as_json=json, rejudge=rejudge, rule=rule, lock=bind, bank=bank, runs=run or ())
+    )
 
 
 @app.command("clean", epilog="Example: gate clean --dry-run")
@@ -345,18 +401,37 @@ def test_command(
     raise typer.Exit(verb.try_one(suite, candidate, isolation=isolation.value, runtime=runtime, as_json=json))
 
 
-@app.command("check", epilog="Example: gate check suites/mine.yaml")
+class _Check(TyperCommand):
+    """`--lock` alone stands for the usual name: an option whose value may be left out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        spelled: list[str] = []
+        for place, word in enumerate(args):
+            bare = word == "--lock" and (place + 1 == len(args) or args[place + 1].startswith("-"))
+            spelled += [word, LOCK] if bare else [word]
+        return super().parse_args(ctx, spelled)
+
+
+@app.command("check", cls=_Check, epilog="Example: gate check suites/mine.yaml --lock")
 def check_command(
     banks: Annotated[list[str], typer.Argument(metavar="BANK|SUITE…", help="Files, folders or bundled banks.")],
     isolation: Boundary = Isolation.container,
     runtime: Runtime = None,
     jobs: Jobs = None,
+    lock: Annotated[
+        Path | None,
+        typer.Option(
+            "--lock",
+            metavar="[FILE]",
+            help=f"Bind the bank: write the digests of its suites, for your repository; default: {LOCK}.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Is the gauge sound: schema, reference passes, must_fail refused, programs that know nothing refused."""
     from gate.cli import check as verb
 
-    raise typer.Exit(verb.check(banks, isolation=isolation.value, runtime=runtime, jobs=jobs, as_json=json))
+    raise typer.Exit(verb.check(banks, isolation=isolation.value, runtime=runtime, jobs=jobs, as_json=json, lock=lock))
 
 
 @app.command("init", epilog="Example: gate init mine")

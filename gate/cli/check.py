@@ -18,11 +18,13 @@ from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequen
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 
 import anyio
 
+from gate import engine, rules
 from gate.backends.banks import open_bank
-from gate.cli import exits, printing
+from gate.cli import bind, exits, printing
 from gate.errors import SpecError
 from gate.model import Json, Outcome, SuiteSpec, Task
 from gate.resources import suites_dir
@@ -70,30 +72,60 @@ class Finding:
         }
 
 
-def check(references: Sequence[str], *, isolation: str, runtime: str | None, jobs: int | None, as_json: bool) -> int:
-    """Check all, print, and say with the exit code: 0 sound, 1 weak, 2 invalid."""
+def check(
+    references: Sequence[str],
+    *,
+    isolation: str,
+    runtime: str | None,
+    jobs: int | None,
+    as_json: bool,
+    lock: Path | None = None,
+) -> int:
+    """Check all, print, and say with the exit code: 0 sound, 1 weak, 2 invalid.
+
+    Args:
+        lock: Where to write the lock of the one bank, if nothing in it is invalid.
+    """
     statuses: Counter[str] = Counter()
-    anyio.run(_check_all, references, Programs(isolation=isolation, runtime=runtime, jobs=jobs), statuses, as_json)
+    locking = None if lock is None else _locking(references, lock)
+    programs = Programs(isolation=isolation, runtime=runtime, jobs=jobs)
+    anyio.run(_check_all, references, programs, statuses, as_json, locking)
     return exits.USAGE if statuses["invalid"] else exits.REFUSED if statuses["weak"] else exits.DONE
 
 
-async def _check_all(references: Sequence[str], programs: Programs, statuses: Counter[str], as_json: bool) -> None:
+def _locking(references: Sequence[str], lock: Path) -> bind.Locking:
+    """What notes the suites of the one bank.
+
+    Raises:
+        SpecError: There are several, or none that can be opened.
+    """
+    if len(references) != 1:
+        raise SpecError("--lock: binds one bank: name one file, folder or bundled bank")
+    return bind.Locking(path=lock, bank=open_bank(references[0], suites_dir()).name)
+
+
+async def _check_all(
+    references: Sequence[str], programs: Programs, statuses: Counter[str], as_json: bool, locking: bind.Locking | None
+) -> None:
     """Print every finding as it comes; JSON goes out at the end, so that it is whole or not there."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as kept, closing(_read_all(references)) as stream:
-        async for finding in findings(stream, programs):
+        async for finding in findings(stream if locking is None else locking.note(stream), programs):
             statuses[finding.status] += 1
             if as_json:
                 kept.write(f"{', ' if statuses.total() > 1 else ''}{json.dumps(finding.as_json())}")
             else:
                 for line in finding_lines(finding):
                     print(line)
+        bound = None if locking is None or statuses["invalid"] else locking.write()
         if as_json:
             kept.seek(0)
             sys.stdout.write('{"schema": "gate.check/1", "suites": [')
             shutil.copyfileobj(kept, sys.stdout)
-            sys.stdout.write("]}\n")
+            sys.stdout.write("]}\n" if locking is None else f'], "lock": {json.dumps(bound)}}}\n')
         else:
             print(counts_line(statuses))
+            if locking is not None:
+                print(bind.lock_line(locking.path, bound))
 
 
 def _read_all(references: Sequence[str]) -> Generator[Read, None, None]:
@@ -164,44 +196,50 @@ def _all(tests: int) -> str:
 async def _program_problems(batch: Sequence[Read], programs: Programs) -> dict[int, list[Problem]]:
     """Run the references and the must_fail programs of a batch; the problems, by position."""
     problems: dict[int, list[Problem]] = {}
-    waiting = [
+    having = [
         (index, place, read.suite)
         for index, (place, read) in enumerate(batch)
         if isinstance(read, Task) and (read.suite.reference or read.suite.must_fail)
     ]
+    if not having:
+        return problems
+    sandbox = await programs.open()
 
-    async def work(sandbox: Sandbox) -> None:
-        while waiting:
-            index, place, suite = waiting.pop(0)
-            problems[index] = await program_problems(place, suite, sandbox)
+    async def work(item: tuple[int, str, SuiteSpec]) -> None:
+        index, place, suite = item
+        problems[index] = await program_problems(place, suite, sandbox)
 
-    if waiting:
-        sandbox = await programs.open()
-        async with anyio.create_task_group() as group:
-            for _ in range(programs.jobs or 1):
-                group.start_soon(work, sandbox)
+    await engine.side_by_side(having, work, concurrency=programs.jobs or 1)
     return problems
 
 
 async def program_problems(place: str, suite: SuiteSpec, sandbox: Sandbox) -> list[Problem]:
     """What is wrong with one suite by its own programs."""
-    from gate.cli.try_one import judge, judge_parts
+    from gate.cli.try_one import judge
 
     found: list[Problem] = []
     if suite.reference is not None:
-        verdicts = await judge_parts(suite, suite.reference, sandbox=sandbox)
-        for part, verdict in verdicts.items():
-            if verdict.outcome is not Outcome.PASS:
-                tests = {"visible": "tests", "hidden": "hidden"}[part]
-                where = tests if verdict.test is None else f"{tests}[{verdict.test}]"
-                what = f"does not pass {where}: {verdict.reason}: {verdict.detail}"
-                found.append(Problem(where=f"{place}: reference", what=what))
-    for index, program in enumerate(suite.must_fail):
+        wrong = await reference_problem(suite, suite.reference, sandbox)
+        found += [Problem(where=f"{place}: reference", what=wrong)] if wrong else []
+    for index, program in enumerate(suite.must_fail if suite.tests else ()):  # without visible tests nobody passes
         verdict = await judge(suite, program, sandbox=sandbox)
         if verdict.outcome is not Outcome.FAIL:
             what = "must be refused, and passes" if verdict.outcome is Outcome.PASS else verdict.detail
             found.append(Problem(where=f"{place}: must_fail[{index}]", what=what))
     return found
+
+
+async def reference_problem(suite: SuiteSpec, program: str, sandbox: Sandbox) -> str | None:
+    """Why a reference is none: the first test, visible or else hidden, that it does not pass."""
+    from gate.cli.try_one import judge
+
+    for part, name in (("visible", "tests"), ("hidden", "hidden")):
+        if rules.part_of(suite, part)[0]:
+            verdict = await judge(suite, program, part, sandbox=sandbox)
+            if verdict.outcome is not Outcome.PASS:
+                where = name if verdict.test is None else f"{name}[{verdict.test}]"
+                return f"does not pass {where}: {verdict.reason}: {verdict.detail}"
+    return None
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:

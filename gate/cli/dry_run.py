@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gate.backends.banks import open_bank
 from gate.backends.rundir import RunDir
-from gate.cli import exits, printing, wiring
-from gate.cli.run import RunOptions, checked, is_left, selected
+from gate.cli import bind, exits, printing, wiring
+from gate.cli.run import RunOptions, checked, held, is_left, selected
 from gate.errors import SpecError
 from gate.history import History, fold
 from gate.model import Json, Task
@@ -39,6 +39,7 @@ def _new(options: RunOptions) -> dict[str, Json]:
     if options.bank is None or options.source is None:
         raise SpecError("gate run: a new run needs BANK and --source: see `gate run --help`")
     bank = open_bank(options.bank, suites_dir())
+    held(bank, options.bank, options.bind)
     bound = wiring.resolved(options.source, {**options.bound.as_json(), **options.budgets})
     return _facts(bank.name, options.source, bound, list(selected(bank, options.bound)), History())
 
@@ -46,6 +47,7 @@ def _new(options: RunOptions) -> dict[str, Json]:
 def _resumed(options: RunOptions) -> dict[str, Json]:
     where = RunDir(options.resume)  # type: ignore[arg-type]
     config = where.read_config()
+    bind.refuse_other_lock(options.bind, where, config)
     source = options.source or wiring.source_spec(config["source"])
     history = fold(where.records())
     return _facts(config["bank"]["name"], source, config["options"], list(where.tasks()), history)

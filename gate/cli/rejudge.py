@@ -117,7 +117,7 @@ async def again(task: Task, candidate: Candidate, part: str, sandbox: Sandbox) -
     Raises:
         SandboxError: Our world failed: nothing can be said.
     """
-    tests, _, repeat = rules.part_of(task.suite, part)
+    tests, repeat = rules.part_of(task.suite, part)
     verdict = await engine.verdict_on(candidate, task.suite, tests, sandbox=sandbox, repeat=repeat)
     if verdict.outcome is Outcome.ERROR:
         raise SandboxError(f"{task.id}: draw {candidate.index} could not be executed anew: {verdict.detail}")

@@ -15,7 +15,7 @@ from gate.backends.jsonl import ENDS, FIRST, JsonlLedger, PoolIndex
 from gate.backends.observations import CachedSandbox, ObservationCache
 from gate.backends.poolfiles import JoinedPools, open_pools
 from gate.backends.rundir import RunDir
-from gate.cli import exits, printing, progress, wiring
+from gate.cli import bind, exits, printing, progress, wiring
 from gate.cli.own_rule import OwnRule, load_rule
 from gate.cli.provenance import bank_counts
 from gate.cli.replay_text import result_text
@@ -30,7 +30,7 @@ from gate.cli.replayed import (
     result_json,
     write_replayed,
 )
-from gate.cli.run import selected, stop_on_signal, warn_unknown
+from gate.cli.run import held, selected, stop_on_signal, warn_unknown
 from gate.errors import IntegrityError, SpecError
 from gate.model import Json, digest_bytes, digest_json
 from gate.pools import Rule
@@ -73,6 +73,7 @@ class ReplayOptions:
     bank: str
     bound: ReplayBound = ReplayBound()
     rule: str | None = None
+    bind: Path | None = None
     out: Path | None = None
     jobs: int | None = None
     quiet: bool = False
@@ -161,6 +162,7 @@ def _execute(asked: Asked) -> tuple[RunDir, Outcome]:
         begin(where, asked, binding)
     config = where.read_config()
     refuse_another(where, config, binding)
+    bind.refuse_other_lock(asked.options.bind, where, config)
     with JsonlLedger(where.ledger, synced=ENDS) as ledger:
         index = take_up(where, ledger)
         known = finished(where, config, asked, index)
@@ -200,7 +202,8 @@ def say_again(options: ReplayOptions, where: RunDir) -> None:
 
 def default_path(asked: Asked, binding: dict[str, Json]) -> Path:
     """Where a replay stands if --out does not say: the same for the same replay, so that a second one finds it."""
-    digest = digest_json([gate_version(), asked.engine.image.content, binding])
+    lock = [] if asked.options.bind is None else [bind.read_bound(asked.options.bind).digest]
+    digest = digest_json([gate_version(), asked.engine.image.content, binding, *lock])
     return Path("runs") / f"replay-{asked.bank.name}-{digest[:12]}"
 
 
@@ -210,8 +213,9 @@ def begin(where: RunDir, asked: Asked, binding: dict[str, Json]) -> None:
     bound = binding["options"]
     if bound["isolation"] is None:
         bound = {**bound, "isolation": wiring.replay_isolation(asked.engine, bound["runtime"])}
+    lock = held(bank, options.bank, options.bind)
     with where.beginning() as begun:
-        suites_digest, number = begun.write_suites(selected(bank, options.bound))
+        suites_digest, number = begun.write_suites(bind.as_bound(selected(bank, options.bound), lock))
         warn_unknown(source, bank)
         config = {
             "schema": "gate.config/1",
@@ -224,6 +228,7 @@ def begin(where: RunDir, asked: Asked, binding: dict[str, Json]) -> None:
                 "tasks": number,
                 "counts": bank_counts(bank),
             },
+            **({} if lock is None else {"bind": lock.as_json()}),
             "suites_digest": suites_digest,
             "options": bound,
             "source": {

@@ -14,7 +14,7 @@ from gate.model import Decision, Json, SuiteSpec, Task
 from gate.outcomes import Row
 from gate.pools import Rule
 from gate.report import marks, replay
-from gate.report.markdown import digest_note
+from gate.report.markdown import bound, digest_note
 from gate.report.premise import PREMISE, containment_line
 from gate.summary import Containment, visible_is_contained
 from gate.tables import Table, Tally, table
@@ -237,6 +237,7 @@ def conditions(config: dict[str, Json], found: Replayed) -> Iterator[tuple[str, 
     bank, engine, image, source = config["bank"], config["engine"], config["image"], config["source"]
     yield "bank", f"{marks.code(bank['name'])}, digest `{bank['digest']}`"
     yield "tasks as loaded", f"digest `{config['suites_digest']}`"
+    yield from bound(config)
     yield "pool", marks.code(source["spec"]) + digest_note(source.get("digest"))
     for words in lacking(config, found):
         yield "counted", words

@@ -21,7 +21,7 @@ from gate.backends.banks import Bank, open_bank
 from gate.backends.books import Books
 from gate.backends.jsonl import FIRST, JsonlLedger
 from gate.backends.rundir import RunDir
-from gate.cli import check, exits, printing, progress, standing, wiring
+from gate.cli import bind, check, exits, printing, progress, standing, wiring
 from gate.cli.derive import closing_counts, derive_summary, write_derived
 from gate.cli.replayed import KIND
 from gate.cli.runlog import RunLog
@@ -91,6 +91,7 @@ class RunOptions:
     bound: Bound = Bound()
     budget_usd: float | None = None
     budget_tokens: int | None = None
+    bind: Path | None = None
     resume: Path | None = None
     out: Path | None = None
     jobs: int | None = None
@@ -217,6 +218,7 @@ def execute(options: RunOptions, where: RunDir) -> Outcome:
         raise SpecError(f"{where.path}: is a replay: go on with the same gate replay and --out {where.path}")
     if options.resume is not None:
         refuse_other_options(options, where, config, known)
+        bind.refuse_other_lock(options.bind, where, config)
         if options.require_sound:
             refuse_unsound(options, where)
     spec = options.source or wiring.source_spec(config["source"])
@@ -306,9 +308,10 @@ def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
     if options.bank is None or options.source is None:
         raise SpecError("gate run: a new run needs BANK and --source: see `gate run --help`")
     bank = open_bank(options.bank, suites_dir())
+    lock = held(bank, options.bank, options.bind)
     bound = wiring.resolved(options.source, {**options.bound.as_json(), **options.budgets})
     with wiring.open_source(options.source, bound) as source, where.beginning() as begun:
-        suites_digest, number = begun.write_suites(checked(selected(bank, options.bound), source))
+        suites_digest, number = begun.write_suites(bind.as_bound(checked(selected(bank, options.bound), source), lock))
         look_at_gauge(options, begun)
         warn_unknown(source, bank)
         bound["base_url"] = getattr(source, "where", None)  # which server it is by default is settled, too
@@ -316,12 +319,26 @@ def begin(options: RunOptions, where: RunDir, known: wiring.Engine) -> None:
             "schema": "gate.config/1",
             "version": gate_version(),
             "bank": {"name": bank.name, "reference": options.bank, "digest": bank.digest(), "tasks": number},
+            **({} if lock is None else {"bind": lock.as_json()}),
             "suites_digest": suites_digest,
             "options": bound,
             "source": {**wiring.source_facts(options.source, bound), "digest": source.digest},
             **wiring.engine_facts(known, options.bound.runtime),
         }
         begun.write_config(config)
+
+
+def held(bank: Bank, reference: str, lock: Path | None) -> bind.Bound | None:
+    """The lock that a bank is held against, where one was named.
+
+    Raises:
+        SpecError: The bank is not the one that is bound.
+    """
+    if lock is None:
+        return None
+    bound = bind.read_bound(lock)
+    bind.refuse_unbound(bound, reference, bank.tasks())
+    return bound
 
 
 def look_at_gauge(options: RunOptions, where: RunDir) -> None:

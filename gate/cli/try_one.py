@@ -6,13 +6,12 @@ from pathlib import Path
 
 import anyio
 
-from gate import engine, records
-from gate.backends.scripted import MemoryLedger, ScriptedSource
+from gate import engine, records, rules
 from gate.cli import exits, printing, wiring
-from gate.errors import BackendError, SpecError
-from gate.model import Outcome, SuiteSpec, Verdict, program_text
+from gate.errors import SpecError
+from gate.model import Candidate, Outcome, SuiteSpec, Verdict, program_text
 from gate.seams import Sandbox
-from gate.suite import load_suite, task_of
+from gate.suite import load_suite
 
 
 def read_suite(path: Path) -> SuiteSpec:
@@ -42,7 +41,7 @@ def try_one(suite_path: Path, candidate_path: Path, *, isolation: str, runtime: 
     known = wiring.open_engine(runtime)
     verdict = anyio.run(_judge, suite, program, known, isolation, runtime)
     if as_json:
-        printing.print_json({"schema": "gate.verdict/1", **records.verdict_json(verdict)})
+        printing.print_json({"schema": "gate.verdict/1", "suite": suite.digest, **records.verdict_json(verdict)})
     else:
         print(verdict_lines(verdict))
     codes = {Outcome.PASS: exits.DONE, Outcome.FAIL: exits.REFUSED, Outcome.ERROR: exits.WORLD}
@@ -56,30 +55,15 @@ async def _judge(suite: SuiteSpec, program: str, known: wiring.Engine, isolation
         return await judge(suite, program, sandbox=sandbox)
 
 
-async def judge(suite: SuiteSpec, program: str, *, sandbox: Sandbox) -> Verdict:
-    """The verdict of a suite's visible tests on a program, by the same loop as a run's.
+async def judge(suite: SuiteSpec, program: str, part: str = "visible", *, sandbox: Sandbox) -> Verdict:
+    """The verdict of a suite's visible or hidden tests on a program, by the same looks as a run's.
 
     Raises:
         BackendError: Our world failed.
     """
-    return (await judge_parts(suite, program, sandbox=sandbox))["visible"]
-
-
-async def judge_parts(suite: SuiteSpec, program: str, *, sandbox: Sandbox) -> dict[str, Verdict]:
-    """The verdict of the visible tests, and where it is a pass that of the hidden ones.
-
-    Raises:
-        BackendError: Our world failed.
-    """
-    ledger = MemoryLedger()
-    source = ScriptedSource({suite.task_id: [program]})
-    decision = await engine.run_task(task_of(suite), source=source, sandbox=sandbox, ledger=ledger, draws=1)
-    verdicts = {
-        record["part"]: records.read_verdict(record) for record in ledger.records if record["kind"] == "verdict"
-    }
-    if "visible" not in verdicts:
-        raise BackendError(decision.reason or "no verdict")
-    return verdicts
+    tests, repeat = rules.part_of(suite, part)
+    candidate = Candidate(task_id=suite.task_id, index=0, code=program)
+    return await engine.verdict_on(candidate, suite, tests, sandbox=sandbox, repeat=repeat)
 
 
 def verdict_lines(verdict: Verdict) -> str:

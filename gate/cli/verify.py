@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -13,11 +13,12 @@ from gate import records
 from gate.backends.content import FOLDER, ContentStore
 from gate.backends.jsonl import FIRST, Line, LineIndex, read_lines
 from gate.backends.rundir import RunDir
-from gate.cli import exits, printing
+from gate.cli import bind, exits, printing
 from gate.cli.derive import closing_counts, derived_texts
 from gate.cli.own_rule import OwnRule, load_rule
 from gate.cli.rejudge import Anew, judge_anew
 from gate.cli.replayed import KIND, DecisionCounts, derive_replay, draws_of, replay_texts
+from gate.cli.verify_report import is_report, result_json, verify_report
 from gate.errors import IntegrityError, SpecError
 from gate.history import History, check
 from gate.model import Decision, Json, digest_bytes
@@ -51,10 +52,23 @@ class Reading:
     stored: set[str] = field(default_factory=set)
 
 
-def verify(path: Path, *, head: str | None, as_json: bool, rejudge: int = 0, rule: str | None = None) -> int:
+def verify(
+    path: Path,
+    *,
+    head: str | None,
+    as_json: bool,
+    rejudge: int = 0,
+    rule: str | None = None,
+    lock: Path | None = None,
+    bank: str | None = None,
+    runs: Sequence[Path] = (),
+) -> int:
     """Verify, print, and say with the exit code: 0 all derives, 1 not closed, 4 something does not.
 
     Args:
+        lock: The customer's own lock of the bank, against which the run's suites are held.
+        bank: The bank that a lock, which `path` then names, is held against.
+        runs: The runs that a report, which `path` then names, is about, where they were moved.
         rejudge: How many verdicts to execute anew, once the record itself derives.
         rule: The user's own rule of a replay that has one.
 
@@ -62,9 +76,16 @@ def verify(path: Path, *, head: str | None, as_json: bool, rejudge: int = 0, rul
         SpecError: There is no run, or a rule is missing or one too many.
         SandboxError: Nothing can be executed anew.
     """
+    if bank is not None or bind.is_lock(path):
+        return verify_lock(path, bank, as_json=as_json)
+    if path.is_file() and (path.parent / "run.json").is_file():
+        path = path.parent  # what a run derived itself is verified with all of it
+    elif is_report(path):
+        return verify_written(path, runs, rule=rule, as_json=as_json)
     where = RunDir(path)
     if not where.run_json.is_file() and not where.ledger.is_file():
         raise SpecError(f"{path}: holds no run: name a run directory")
+    bound = None if lock is None else bind.read_bound(lock)
     mismatches: list[Mismatch] = []
     closed = False
     anew: Anew | None = None
@@ -74,6 +95,8 @@ def verify(path: Path, *, head: str | None, as_json: bool, rejudge: int = 0, rul
         closed = reading.closed
         for mismatch in verify_run(where, reading, head=head, own=own):
             mismatches.append(mismatch)
+        if bound is not None and where.run_json.is_file():
+            mismatches.extend(bind.verify_bound(bound, where, where.read_config()))
         if rejudge and not mismatches:
             anew = judge_anew(where, reading.index, reading.last, rejudge)
             mismatches.extend(anew.mismatches)
@@ -86,7 +109,43 @@ def verify(path: Path, *, head: str | None, as_json: bool, rejudge: int = 0, rul
         printing.print_json({"schema": "gate.verify/1", **result, "closed": closed, **judged, "mismatches": found})
     else:
         print("\n".join(verdict_lines(where, mismatches, closed=closed, anew=anew)))
+        if bound is not None and not mismatches:
+            print(f"its suites are those that {printing.escape(str(bound.path))} binds")
     return exits.INTEGRITY if mismatches else exits.DONE if closed else exits.REFUSED
+
+
+def verify_written(path: Path, runs: Sequence[Path], *, rule: str | None, as_json: bool) -> int:
+    """Hold a report against its record, print, and say with the exit code: 0 it derives, 4 something does not."""
+    try:
+        mismatches = verify_report(path, runs, rule=rule)
+    except IntegrityError as exc:
+        mismatches = [Mismatch(where=_inside(str(exc), path), claimed="a sound record", derived="damage")]
+    if as_json:
+        printing.print_json(result_json(mismatches))
+    else:
+        said = list(found_lines(mismatches)) or ["all that this report says derives from its record"]
+        print("\n".join(said))
+    return exits.INTEGRITY if mismatches else exits.DONE
+
+
+def verify_lock(path: Path, bank: str | None, *, as_json: bool) -> int:
+    """Hold a lock against a bank, print, and say with the exit code: 0 it is the bound one, 4 it is not.
+
+    Raises:
+        SpecError: One of them is not there, or cannot be read.
+    """
+    if bank is None:
+        raise SpecError(f"{path}: is a lock: say by --bank which bank is to be held against it")
+    bound = bind.read_bound(path)
+    mismatches = list(bind.verify_lock(bound, bank))
+    if as_json:
+        found = [mismatch.as_json() for mismatch in mismatches]
+        printing.print_json({"schema": "gate.verify/1", "ok": not mismatches, "level": "bound", "mismatches": found})
+    else:
+        lines = list(found_lines(mismatches))
+        number = len(bound.lock.suites)
+        print("\n".join(lines or [f"all {number} suites are those that {printing.escape(str(path))} binds"]))
+    return exits.INTEGRITY if mismatches else exits.DONE
 
 
 def own_rule(where: RunDir, name: str | None) -> OwnRule | None:
@@ -113,22 +172,27 @@ def verdict_lines(
     where: RunDir, mismatches: list[Mismatch], *, closed: bool, anew: Anew | None = None
 ) -> Iterator[str]:
     """The result in words."""
+    yield from found_lines(mismatches)
+    if not closed and not mismatches:
+        again = f"gate run --resume {shlex.quote(str(where.path))}"
+        if _is_replay(where):
+            again = f"gate replay … --out {shlex.quote(str(where.path))}"
+        yield f"all that is recorded derives, but the run is not closed: resume it: {again}"
+    elif not mismatches:
+        yield "every verdict, decision, count and report derives from the record"
+    if anew is not None:
+        same = "all the same" if not anew.mismatches else f"{len(anew.mismatches)} are not what is recorded"
+        yield f"{anew.judged} of {anew.verdicts} verdicts were executed anew: {same}"
+
+
+def found_lines(mismatches: list[Mismatch]) -> Iterator[str]:
+    """What does not derive, and how much of it; nothing where all does."""
     for each in mismatches[:MAX_SHOWN]:
         yield printing.escape(f"{each.where}\n  claimed: {each.claimed}\n  derived: {each.derived}")
     if len(mismatches) > MAX_SHOWN:
         yield f"… and {len(mismatches) - MAX_SHOWN} more"
     if mismatches:
         yield f"{len(mismatches)} claim{'s do' if len(mismatches) > 1 else ' does'} not derive"
-    elif not closed:
-        again = f"gate run --resume {shlex.quote(str(where.path))}"
-        if _is_replay(where):
-            again = f"gate replay … --out {shlex.quote(str(where.path))}"
-        yield f"all that is recorded derives, but the run is not closed: resume it: {again}"
-    else:
-        yield "every verdict, decision, count and report derives from the record"
-    if anew is not None:
-        same = "all the same" if not anew.mismatches else f"{len(anew.mismatches)} are not what is recorded"
-        yield f"{anew.judged} of {anew.verdicts} verdicts were executed anew: {same}"
 
 
 def _is_replay(where: RunDir) -> bool:

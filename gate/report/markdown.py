@@ -109,6 +109,7 @@ def conditions(run: dict[str, Json]) -> str:
     rows = (
         ("bank", f"{marks.code(bank['name'])}, digest `{bank['digest']}`"),
         ("tasks as loaded", f"digest `{run['suites_digest']}`"),
+        *bound(run),
         ("candidates", marks.code(run["source"]["spec"]) + digest_note(run["source"].get("digest"))),
         ("draws", f"at most {options['draws']} a task, in order, stopping at the first pass{pool}"),
         *asked(options),
@@ -118,6 +119,12 @@ def conditions(run: dict[str, Json]) -> str:
         ("gate", run["version"]),
     )
     return "".join(f"- {name}: {text}\n" for name, text in rows)
+
+
+def bound(run: dict[str, Json]) -> list[tuple[str, str]]:
+    """By which lock of the customer's the suites were bound, where one was named."""
+    lock = run.get("bind")
+    return [] if lock is None else [("bound by the customer's lock", f"digest `{lock['digest']}`")]
 
 
 def asked(options: dict[str, Json]) -> list[tuple[str, str]]:

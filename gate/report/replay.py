@@ -409,19 +409,6 @@ def reading(pair: Comparison) -> str:
     return f"unresolved (n = {paired.n}: {could})"
 
 
-def render_split(of: Split) -> str:
-    """The comparison of two as a few lines for a reader."""
-    pair, paired = of.comparison, of.comparison.paired
-    lines = [
-        f"{marks.plain(rule_name(pair.first))} against {marks.plain(rule_name(pair.second))}, n = {paired.n}",
-        f"difference: {pp(paired.delta_pp)} pp, 95 % interval {ci(paired)} (Tango)",
-        f"b = {paired.b} (first alone), c = {paired.c} (second alone): "
-        f"exact McNemar p = {p_text(paired.p_exact)}, mid-p = {p_text(paired.p_mid)}",
-        reading(pair),
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def rule_name(name: str) -> str:
     """A rule in words; one from outside by its own name."""
     return NAMES.get(name) or marks.cell(name)

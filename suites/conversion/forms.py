@@ -120,7 +120,10 @@ def _decoded(value: Json) -> Any:
 
 
 def _encoded(value: Any) -> Json:
-    return encode(value)
+    try:
+        return encode(value)
+    except CodecError as exc:
+        raise Unconvertible(f"holds a value that no suite can hold ({exc})") from exc
 
 
 PROJECTIONS: dict[str, Callable[..., Any]] = {"set": set, "tuple": tuple, "list": list, "int": int, "round": round}
