@@ -473,10 +473,11 @@ def explain(expect: Expect, got: Any) -> str:
         expect: What a test expects.
         got: The decoded value, or the program's output. However large, only its beginning is read.
     """
-    return "got %s, expected %s" % (_cut(glimpse(got), 92), _cut(_wanted(expect), 92))
+    return "got %s, expected %s" % (_cut(glimpse(got), 92), _cut(wanted(expect), 92))
 
 
-def _wanted(expect: Expect) -> str:
+def wanted(expect: Expect) -> str:
+    """What a test expects, for people; however large, only its beginning is read."""
     if expect.kind == "raises":
         return "%s to be raised" % expect.raises
     if expect.kind == "stdout":

@@ -4,6 +4,12 @@
 host, and nothing of it runs. What comes back is plain data: tests in the words of a suite,
 and what is no test, with line and reason. A value is taken where it is written out: a
 literal, a sum of literals, a name that stands for one.
+
+Theory of operation. The file is walked in the order in which it would run: first the
+module, then its functions, a loop's body once for each value. What might make an assert
+mean something else than the same call of the same function leaves it out: a name that is
+bound anew, a value that a call may have changed, a fixture, a mark, a patch, a statement
+that may end the test before.
 """
 
 from __future__ import annotations
@@ -52,14 +58,23 @@ WORDS = {
 }
 
 
+STOPS = {"pytest.skip", "pytest.fail", "pytest.xfail", "pytest.exit", "pytest.importorskip"}
+STOPS |= {"sys.exit", "os._exit", "os.abort", "exit", "quit"}
+SETUPS = {"setUp", "setUpClass", "setup", "setup_method", "setup_class", "asyncSetUp"}
+SETUPS |= {"setUpModule", "setup_module", "setup_function"}
+BASES = {"object", "TestCase", "unittest.TestCase"}
+ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+
+
 class NotData(Exception):
     """This is no test that a suite can hold; the text says why."""
 
 
 class Called(NamedTuple):
-    """A call of the function under test, with its arguments as values."""
+    """A call of the function under test, with its arguments as values; `full` is its name with its module's."""
 
     entry: str
+    full: str
     args: list[Any]
     kwargs: dict[str, Any]
 
@@ -90,8 +105,10 @@ def read_asserts(text: str, entry_point: str | None = None) -> dict[str, Any]:
         return {"tests": [], "rest": [{"line": getattr(exc, "lineno", None) or 1, "why": f"is no Python: {exc}"}]}
     reader = Reader(tree, entry_point)
     reader.read_module(tree)
+    reader.leave_namesakes()
     rest = sorted(reader.rest, key=lambda entry: entry["line"])
-    return {"tests": sorted(reader.tests, key=lambda entry: entry["line"]), "rest": rest}
+    tests = sorted(reader.tests, key=lambda entry: entry["line"])
+    return {"tests": [{key: each[key] for key in ("line", "entry", "test")} for each in tests], "rest": rest}
 
 
 class Reader:
@@ -103,90 +120,199 @@ class Reader:
         self.rest: list[dict[str, Any]] = []
         self.aliases: dict[str, str] = {}
         self.bound = {entry_point} | {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        self.anywhere = set(_bound_names(tree)) | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        self.shadowed = _bound_anew(tree)  # names that are not, or not always, the function that they seem to be
+        self.spent: dict[int, Known] = {}  # values that a call may have changed, by their place
+        self.patched: str | None = None
 
     def read_module(self, tree: ast.Module) -> None:
-        """Every statement of a file, in order."""
+        """Every statement of a file, in the order in which it runs: functions after all of the module."""
         scope: Scope = {}
-        checked = _checked_by_name(tree)
-        stored = [node.id for node in _names(tree.body) if isinstance(node.ctx, ast.Store)]
+        functions = (ast.FunctionDef, ast.ClassDef)
+        last = {node.name: node for node in tree.body if isinstance(node, functions)}
+        self.read_statements(
+            [each for each in tree.body if not isinstance(each, functions) and not _is_check(each)], scope
+        )
+        stored = list(_bound_names(tree))
+        settled = {name: found for name, found in scope.items() if stored.count(name) == 1}
+        altered = self.altered(tree.body)
         for statement in tree.body:
-            # A function runs when all of the module has run: of a name that is bound twice it sees the last.
-            settled = {name: found for name, found in scope.items() if stored.count(name) == 1}
-            if isinstance(statement, ast.FunctionDef):
-                self.read_function(statement, settled, checked)
-            elif isinstance(statement, ast.ClassDef) and statement.name.startswith("Test"):
-                self.read_class(statement, settled)
-            elif not _is_check(statement):
-                self.read_statement(statement, scope, tree.body)
+            if not isinstance(statement, functions):
+                continue
+            if last[statement.name] is not statement:
+                self.leave(statement, f"defines {statement.name}, which is defined again below")
+            elif isinstance(statement, ast.ClassDef):
+                self.read_class(statement, settled, altered)
+            else:
+                self.read_function(statement, settled, altered, _checked(tree))
 
-    def read_class(self, found: ast.ClassDef, scope: Scope) -> None:
+    def altered(self, body: Sequence[ast.stmt]) -> str | None:
+        """What marks or prepares every test of a module or a class, in words; None where nothing does."""
+        for statement in body:
+            names = set(_bound_names(statement)) if isinstance(statement, ast.Assign | ast.AnnAssign) else set()
+            for name in names & {"pytestmark", "__test__"}:
+                return f"stands under {name}"
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                if statement.name in SETUPS:
+                    return f"runs after {statement.name}, which may change what is tested"
+                if any("autouse" in ast.unparse(decorator) for decorator in statement.decorator_list):
+                    return f"runs under the fixture {statement.name}, which may change what is tested"
+        return None
+
+    def read_class(self, found: ast.ClassDef, scope: Scope, altered: str | None) -> None:
         """The test methods of a test class."""
-        for statement in found.body:
-            if isinstance(statement, ast.FunctionDef):
-                self.read_function(statement, scope, {})
-            elif not _says_nothing(statement):
-                self.leave(statement, f"is {_kind(statement)} in a class")
-
-    def read_function(self, found: ast.FunctionDef, scope: Scope, checked: Mapping[str, str]) -> None:
-        """One function: the asserts of a test, or of a `check(candidate)`."""
-        parameters = [argument.arg for argument in found.args.args]
-        inner = {name: known for name, known in scope.items() if name not in parameters}
-        if found.name == "check" and len(parameters) == 1 and any(isinstance(n, ast.Assert) for n in ast.walk(found)):
-            target = checked.get(found.name) or self.entry_point
-            if target is not None:
-                self.read_body(found.body, inner, {parameters[0]: target})
-                return
-            self.leave(found, "checks a function that the file does not name: give --entry-point")
-        elif found.name.startswith("test"):
-            self.read_test(found, inner)
+        bases = [self.dotted(base) or ast.unparse(base) for base in found.bases]
+        if not found.name.startswith("Test") and not set(bases) & (BASES - {"object"}):
+            self.leave(found, f"is the class {found.name}, no assert")
+        elif found.decorator_list:
+            self.leave(found, f"is decorated by {ast.unparse(found.decorator_list[0])[:60]}")
+        elif found.keywords or not set(bases) <= BASES:
+            self.leave(found, f"is a class on top of {', '.join(bases)[:60]}, which may change what is tested")
         else:
-            self.leave(found, f"defines {found.name}: no test")
+            self.read_methods(found, scope, altered or self.altered(found.body))
 
-    def read_test(self, found: ast.FunctionDef, scope: Scope) -> None:
+    def read_methods(self, found: ast.ClassDef, scope: Scope, altered: str | None) -> None:
+        last = {node.name: node for node in found.body if isinstance(node, ast.FunctionDef)}
+        if "__init__" in last or "__new__" in last:
+            altered = "stands in a class with a constructor, which pytest does not collect"
+        inner = {name: known for name, known in scope.items() if name not in set(_bound_names(found))}
+        for statement in found.body:
+            if not isinstance(statement, ast.FunctionDef):
+                if not _says_nothing(statement):
+                    self.leave(statement, f"is {_kind(statement)} in a class")
+            elif last[statement.name] is not statement:
+                self.leave(statement, f"defines {statement.name}, which is defined again below")
+            else:
+                self.read_function(statement, inner, altered, {}, bound=1)
+
+    def read_function(
+        self, found: ast.FunctionDef, scope: Scope, altered: str | None, checked: Mapping[str, set[str]], bound: int = 0
+    ) -> None:
+        """One function: the asserts of a test, or of a `check(candidate)`."""
+        parameters = _parameters(found.args)
+        if found.name == "check" and len(parameters) == 1 and any(isinstance(n, ast.Assert) for n in ast.walk(found)):
+            self.read_check(found, parameters[0], scope, checked.get(found.name, set()))
+        elif not found.name.startswith("test"):
+            self.leave(found, f"defines {found.name}: no test")
+        elif altered is not None:
+            self.leave(found, altered)
+        else:
+            self.read_test(found, parameters[bound:], scope)
+
+    def read_check(self, found: ast.FunctionDef, parameter: str, scope: Scope, checked: set[str]) -> None:
+        targets = checked or ({self.entry_point} if self.entry_point is not None else set())
+        if not targets:
+            self.leave(found, "checks a function that the file does not name: give --entry-point")
+        elif len(targets) > 1:
+            self.leave(found, f"checks several functions: {', '.join(sorted(map(str, targets)))}")
+        else:
+            (target,) = targets
+            self.read_body(found, scope, {parameter: str(target)}, {})
+
+    def read_test(self, found: ast.FunctionDef, parameters: Sequence[str], scope: Scope) -> None:
         """A pytest function, once for each set of its parameters."""
         try:
             sets = list(self.parameter_sets(found.decorator_list))
         except NotData as exc:
             self.leave(found, str(exc))
             return
+        wanted = set(parameters) - set(_defaulted(found.args))
         for values in sets:
-            self.read_body(found.body, scope | values)
+            fixtures = sorted(wanted - values.keys())
+            if fixtures:
+                self.leave(found, f"takes {fixtures[0]}, a fixture, which may change what is tested")
+                return
+            self.read_body(found, scope, {}, values)
 
-    def read_body(self, body: Sequence[ast.stmt], scope: Scope, aliases: Mapping[str, str] = {}) -> None:
-        """The statements of a function or a loop."""
-        outer = dict(self.aliases)
+    def read_body(
+        self, found: ast.FunctionDef, scope: Scope, aliases: Mapping[str, str], values: Mapping[str, Called | Known]
+    ) -> None:
+        """The statements of a function."""
+        if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(found)):
+            self.leave(found, "is a generator, which no test runs")
+            return
+        outer = dict(self.aliases), self.shadowed
+        own = (set(_bound_names(*found.body)) - set(_import_names(found.body))) | set(_parameters(found.args))
         self.aliases.update(aliases)
-        inner = dict(scope)
-        for statement in body:
-            self.read_statement(statement, inner, body)
-        self.aliases = outer
+        self.shadowed = (self.shadowed | own) - aliases.keys()
+        inner = {name: known for name, known in scope.items() if name not in own} | dict(values)
+        self.read_statements(found.body, inner)
+        self.aliases, self.shadowed = outer
 
-    def read_statement(self, statement: ast.stmt, scope: Scope, body: Sequence[ast.stmt]) -> None:
+    def read_statements(self, body: Sequence[ast.stmt], scope: Scope) -> None:
+        """Statements one after another; after one that ends or may end what runs, the rest is left out."""
+        why: str | None = None
+        for statement in body:
+            if why is None and not isinstance(statement, ast.Return):
+                self.read_statement(statement, scope)
+            elif not _says_nothing(statement) and not isinstance(statement, ast.Return):
+                self.leave(statement, why or "")
+            why = why or self.end_of(statement)
+
+    def end_of(self, statement: ast.stmt) -> str | None:
+        """Why what follows a statement may not be reached."""
+        if isinstance(statement, ENDS):
+            return f"stands after a {type(statement).__name__.lower()} and is never reached"
+        nested = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.With)
+        inside = () if nested else ast.walk(statement)
+        for node in inside:
+            stops = isinstance(node, ast.Call) and (
+                self.dotted(node.func) in STOPS
+                or (isinstance(node.func, ast.Attribute) and node.func.attr == "skipTest")
+            )
+            if stops or isinstance(node, ast.Return | ast.Raise) or _is_false_assert(node):
+                return "stands after a statement that may end the test"
+        return None
+
+    def read_statement(self, statement: ast.stmt, scope: Scope) -> None:
         """One statement: a test, a name for a value, or something for the rest."""
         try:
-            self.take(statement, scope, body)
+            if self.patched is not None and isinstance(statement, ast.Assert | ast.With):
+                raise NotData(self.patched)
+            self.take(statement, scope)
         except NotData as exc:
             self.leave(statement, str(exc))
-            for node in _names([statement]):
-                scope.pop(node.id, None)  # it may have been changed
+            self.forget(statement, scope)
         except RecursionError:
             self.leave(statement, "is nested too deep")
 
-    def take(self, statement: ast.stmt, scope: Scope, body: Sequence[ast.stmt]) -> None:
+    def forget(self, statement: ast.stmt, scope: Scope) -> None:
+        """What a statement that is not understood may have changed is known no more."""
+        for name in _names([statement]):
+            scope.pop(name.id, None)
+        self.shadowed = self.shadowed | set(_bound_names(statement))
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                base = ast.unparse(node).split(".")[0].split("[")[0]
+                if base in self.aliases or base in self.bound:
+                    self.patched = f"stands after a change of {base}, which may change what is tested"
+
+    def leave_namesakes(self) -> None:
+        """Functions of one name from several modules are not one function: none of them is taken."""
+        full: dict[str, set[str]] = {}
+        for each in self.tests:
+            full.setdefault(each["entry"], set()).add(each["full"])
+        for each in self.tests:
+            if len(full[each["entry"]]) > 1:
+                named = ", ".join(sorted(full[each["entry"]]))
+                self.rest.append({"line": each["line"], "why": f"tests {each['full']}, one of several: {named}"})
+        self.tests = [each for each in self.tests if len(full[each["entry"]]) == 1]
+
+    def take(self, statement: ast.stmt, scope: Scope) -> None:
         """As `read_statement`.
 
         Raises:
             NotData: It is for the rest.
         """
         if isinstance(statement, ast.Assert):
-            for entry, test in list(self.tests_of(statement.test, scope)):
-                self.keep(statement, entry, test)
+            for called, test in list(self.tests_of(statement.test, scope)):
+                self.keep(statement, called, test)
         elif isinstance(statement, ast.With):
             self.keep(statement, *self.raises_in(statement, scope))
         elif isinstance(statement, ast.Import | ast.ImportFrom):
             self.aliases.update(_imported(statement))
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
-            self.bind(statement, scope, body)
+            self.bind(statement, scope)
         elif isinstance(statement, ast.For):
             self.loop(statement, scope)
         elif isinstance(statement, ast.Expr) and self.is_raises(statement.value):
@@ -194,14 +320,14 @@ class Reader:
         elif not _says_nothing(statement):
             raise NotData(f"is {_kind(statement)}, no assert")
 
-    def keep(self, node: ast.stmt, entry: str, test: dict[str, Any]) -> None:
+    def keep(self, node: ast.stmt, called: Called, test: dict[str, Any]) -> None:
         """One more test."""
         if len(self.tests) >= MAX_TESTS:
             raise NotData(f"is beyond the first {MAX_TESTS} tests")
         for part in ("args", "kwargs", "expected", "any_of"):
             if part in test:
                 _check_plain(test[part])
-        self.tests.append({"line": node.lineno, "entry": entry, "test": test})
+        self.tests.append({"line": node.lineno, "entry": called.entry, "full": called.full, "test": test})
 
     def leave(self, node: ast.stmt, why: str) -> None:
         """One more line of the rest; a loop or a parametrized test says it once."""
@@ -211,7 +337,7 @@ class Reader:
 
     # Names and loops
 
-    def bind(self, statement: ast.Assign | ast.AnnAssign, scope: Scope, body: Sequence[ast.stmt]) -> None:
+    def bind(self, statement: ast.Assign | ast.AnnAssign, scope: Scope) -> None:
         """`name = literal` or `name = f(literals)`."""
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         if len(targets) != 1 or not isinstance(targets[0], ast.Name) or statement.value is None:
@@ -220,19 +346,18 @@ class Reader:
         if self.is_called(value, scope):
             scope[name] = self.called(value, scope)
             return
-        found = self.value(value, scope)
-        uses = sum(node.id == name and isinstance(node.ctx, ast.Load) for node in _names(body))
-        if not _is_constant(found) and uses > 1:
-            raise NotData(f"binds {name} to a value that a call may change, and uses it {uses} times: write it out")
-        scope[name] = Known(found)
+        scope[name] = Known(self.value(value, scope))
 
     def loop(self, statement: ast.For, scope: Scope) -> None:
         """A loop over values that are written out: its body, once for each of them."""
         values = self.value(statement.iter, scope)
         if statement.orelse or not isinstance(values, list | tuple | range) or len(values) > MAX_TESTS:
             raise NotData(f"is {WORDS[ast.For]}")
+        if _leaves_early(statement.body):
+            raise NotData("is a loop that may be left early")
         for value in values:
-            self.read_body(statement.body, scope | _unpacked(statement.target, value))
+            scope.update(_unpacked(statement.target, value))
+            self.read_statements(statement.body, scope)
 
     def parameter_sets(self, decorators: Sequence[ast.expr]) -> Iterator[Scope]:
         """What `pytest.mark.parametrize` binds, set by set."""
@@ -243,7 +368,7 @@ class Reader:
     def parametrized(self, decorator: ast.expr) -> Iterator[Scope]:
         if not isinstance(decorator, ast.Call) or self.dotted(decorator.func) != "pytest.mark.parametrize":
             raise NotData(f"is decorated by {ast.unparse(decorator)[:60]}")
-        if len(decorator.args) != 2:
+        if len(decorator.args) != 2 or any(keyword.arg != "ids" for keyword in decorator.keywords):
             raise NotData("is parametrized in a way that is not written out")
         names = self.value(decorator.args[0], {})
         names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
@@ -266,7 +391,7 @@ class Reader:
 
     # Tests
 
-    def tests_of(self, test: ast.expr, scope: Scope) -> Iterator[tuple[str, dict[str, Any]]]:
+    def tests_of(self, test: ast.expr, scope: Scope) -> Iterator[tuple[Called, dict[str, Any]]]:
         """What one assert says: one test, or several joined by `and`."""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             for part in test.values:
@@ -284,7 +409,7 @@ class Reader:
 
     def comparison(
         self, left: ast.expr, operator: ast.cmpop, right: ast.expr, scope: Scope
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[Called, dict[str, Any]]:
         """`f(x) == y` and its relatives."""
         if isinstance(operator, ast.Eq):
             return self.equality(left, right, scope)
@@ -296,20 +421,20 @@ class Reader:
             return self.distance(left, right, scope)
         raise NotData(f"{_sign(operator)} says what must not come back, or leaves open what must")
 
-    def equality(self, left: ast.expr, right: ast.expr, scope: Scope) -> tuple[str, dict[str, Any]]:
+    def equality(self, left: ast.expr, right: ast.expr, scope: Scope) -> tuple[Called, dict[str, Any]]:
         if not self.is_target(left, scope) and self.is_target(right, scope):
             left, right = right, left
         if isinstance(right, ast.Call) and self.dotted(right.func) == "pytest.approx":
             return self.approx(left, right, scope)
         inner = left.args[0] if isinstance(left, ast.Call) and len(left.args) in (1, 2) else None
         name = self.dotted(left.func) if isinstance(left, ast.Call) else None
-        if inner is None or not self.is_called(inner, scope) or name in self.bound:
+        if inner is None or not self.is_called(inner, scope) or name in self.anywhere:
             return _test(self.called(left, scope), expected=self.value(right, scope))
         return self.projected(left, name, inner, self.value(right, scope), scope)
 
     def projected(
         self, left: ast.expr, name: str | None, inner: ast.expr, expected: Any, scope: Scope
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[Called, dict[str, Any]]:
         """`p(f(x)) == y` for the functions p that a suite can name."""
         assert isinstance(left, ast.Call)
         if name in PROJECTIONS and len(left.args) == 1 and not left.keywords:
@@ -322,7 +447,7 @@ class Reader:
             return _test(self.called(inner, scope), expected=expected, compare="unordered")
         raise NotData(f"compares {ast.unparse(left.func)[:60]}(…) of the result, which no suite can name")
 
-    def identity(self, left: ast.expr, same: bool, right: ast.expr, scope: Scope) -> tuple[str, dict[str, Any]]:
+    def identity(self, left: ast.expr, same: bool, right: ast.expr, scope: Scope) -> tuple[Called, dict[str, Any]]:
         expected = self.value(right, scope)
         if expected is None and not same:
             return _test(self.called(left, scope), expected=True, project="is_not_none")
@@ -330,14 +455,14 @@ class Reader:
             raise NotData("asks for identity with something else than None, True or False")
         return _test(self.called(left, scope), expected=expected, compare="strict")
 
-    def membership(self, left: ast.expr, right: ast.expr, scope: Scope) -> tuple[str, dict[str, Any]]:
+    def membership(self, left: ast.expr, right: ast.expr, scope: Scope) -> tuple[Called, dict[str, Any]]:
         answers = self.value(right, scope)
         if not isinstance(answers, list | tuple | set | frozenset) or not answers:
             raise NotData("`in` something else than a list, tuple or set of answers")
         ordered = list(answers) if isinstance(answers, list | tuple) else sorted(answers, key=repr)
         return _test(self.called(left, scope), any_of=ordered)
 
-    def distance(self, left: ast.expr, right: ast.expr, scope: Scope) -> tuple[str, dict[str, Any]]:
+    def distance(self, left: ast.expr, right: ast.expr, scope: Scope) -> tuple[Called, dict[str, Any]]:
         """`abs(f(x) - y) < eps`."""
         if isinstance(left, ast.Call) and self.dotted(left.func) in ("abs", "math.fabs") and len(left.args) == 1:
             difference = left.args[0]
@@ -350,7 +475,7 @@ class Reader:
                 return _test(self.called(first, scope), expected=expected, tolerance=tolerance)
         raise NotData("an inequality leaves open what must come back")
 
-    def isclose(self, test: ast.Call, scope: Scope) -> tuple[str, dict[str, Any]]:
+    def isclose(self, test: ast.Call, scope: Scope) -> tuple[Called, dict[str, Any]]:
         if len(test.args) != 2:
             raise NotData("math.isclose takes two numbers")
         first, second = test.args
@@ -361,7 +486,7 @@ class Reader:
         expected = _as_floats(self.value(second, scope))
         return _test(self.called(first, scope), expected=expected, tolerance=tolerance)
 
-    def approx(self, left: ast.expr, right: ast.Call, scope: Scope) -> tuple[str, dict[str, Any]]:
+    def approx(self, left: ast.expr, right: ast.Call, scope: Scope) -> tuple[Called, dict[str, Any]]:
         """pytest.approx: 1e-6 of what is expected, or 1e-12; with `abs` alone, that alone."""
         if len(right.args) != 1:
             raise NotData("pytest.approx with bounds that are not named")
@@ -388,7 +513,7 @@ class Reader:
     def is_raises(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and self.dotted(node.func) == "pytest.raises"
 
-    def raises_in(self, statement: ast.With, scope: Scope) -> tuple[str, dict[str, Any]]:
+    def raises_in(self, statement: ast.With, scope: Scope) -> tuple[Called, dict[str, Any]]:
         """`with pytest.raises(E): f(x)`."""
         context = statement.items[0].context_expr
         if len(statement.items) != 1 or not isinstance(context, ast.Call) or not self.is_raises(context):
@@ -401,7 +526,7 @@ class Reader:
             raise NotData("pytest.raises around a call, and with one")
         return _test(self.called(statement.body[0].value, scope), raises=self.exception(context.args[0]))
 
-    def raises_by_call(self, node: ast.expr, scope: Scope) -> tuple[str, dict[str, Any]]:
+    def raises_by_call(self, node: ast.expr, scope: Scope) -> tuple[Called, dict[str, Any]]:
         """`pytest.raises(E, f, x)`."""
         assert isinstance(node, ast.Call)
         if len(node.args) < 2:
@@ -412,7 +537,7 @@ class Reader:
     def exception(self, node: ast.expr) -> str:
         name = self.dotted(node)
         found = getattr(builtins, name, None) if name else None
-        if not isinstance(found, type) or not issubclass(found, BaseException):
+        if name in self.anywhere or not isinstance(found, type) or not issubclass(found, BaseException):
             raise NotData(f"{ast.unparse(node)[:60]} is no built-in exception")
         return found.__name__
 
@@ -427,8 +552,8 @@ class Reader:
             return None if base is None else f"{base}.{node.attr}"
         return None
 
-    def entry(self, node: ast.expr) -> str:
-        """The function that is called, as a suite names it.
+    def entry(self, node: ast.expr) -> tuple[str, str]:
+        """The function that is called, as a suite names it, and with its module.
 
         Raises:
             NotData: It is none that can be under test.
@@ -437,7 +562,9 @@ class Reader:
             made = node.value
             base = self.dotted(made.func)
             if base is not None and not made.args and not made.keywords:
-                return f"{base.rpartition('.')[2]}.{node.attr}"
+                self.refuse_shadowed(made.func)
+                return f"{base.rpartition('.')[2]}.{node.attr}", f"{base}.{node.attr}"
+        self.refuse_shadowed(node)
         name = self.dotted(node)
         if name is None:
             raise NotData(f"calls {ast.unparse(node)[:60]}, which is no function's name")
@@ -448,7 +575,14 @@ class Reader:
             raise NotData(f"calls {name}, a built-in: name it as the entry point if it is under test")
         if isinstance(node, ast.Attribute) and module == ast.unparse(node.value) and not self.is_imported(node.value):
             raise NotData(f"calls a method of {module}, which is not made in the same line")
-        return last
+        return last, name
+
+    def refuse_shadowed(self, node: ast.expr) -> None:
+        """Raise where a name is not surely the function that it seems to be."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if isinstance(node, ast.Name) and node.id in self.shadowed:
+            raise NotData(f"calls {node.id}, which the file binds anew: what it is then is not written out")
 
     def is_bound(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and (node.id in self.bound or node.id in self.aliases)
@@ -486,7 +620,7 @@ class Reader:
                 return found
         if not isinstance(node, ast.Call):
             raise NotData(f"holds {ast.unparse(node)[:60]} against something, which is no call")
-        entry = self.entry(node.func)
+        entry, full = self.entry(node.func)
         args: list[Any] = []
         for argument in node.args:
             if isinstance(argument, ast.Starred):
@@ -498,7 +632,7 @@ class Reader:
             if keyword.arg is None:
                 raise NotData("keyword arguments by ** are not written out")
             kwargs[keyword.arg] = self.value(keyword.value, scope)
-        return Called(entry, args, kwargs)
+        return Called(entry, full, args, kwargs)
 
     def value(self, node: ast.expr, scope: Scope) -> Any:
         """The value of an expression that is written out.
@@ -533,22 +667,30 @@ class Reader:
         if isinstance(node, ast.Name):
             found = scope.get(node.id)
             if isinstance(found, Known):
-                return found.value
+                return self.read_once(node.id, found)
         if not isinstance(node, ast.Call):
             name = self.dotted(node)
             if name in CONSTANTS:
                 return CONSTANTS[name]
-        elif (name := self.dotted(node.func)) in MAKERS and name not in self.bound and not node.keywords:
+        elif (name := self.dotted(node.func)) in MAKERS and name not in self.anywhere and not node.keywords:
             return MAKERS[str(name)](*(self.literal(argument, scope) for argument in node.args))
         raise NotData(f"{ast.unparse(node)[:60]} is not written out")
 
+    def read_once(self, name: str, found: Known) -> Any:
+        """A known value; one that a call can change is good for one use."""
+        if not _is_constant(found.value):
+            if id(found.value) in self.spent:
+                raise NotData(f"uses {name} again, a value that a call may have changed: write it out")
+            self.spent[id(found.value)] = found
+        return found.value
 
-def _test(called: Called, **expectation: Any) -> tuple[str, dict[str, Any]]:
-    """A test in the words of a suite, with the name of what is called."""
+
+def _test(called: Called, **expectation: Any) -> tuple[Called, dict[str, Any]]:
+    """A test in the words of a suite, with what is called."""
     test: dict[str, Any] = {"args": called.args}
     if called.kwargs:
         test["kwargs"] = called.kwargs
-    return called.entry, test | expectation
+    return called, test | expectation
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -639,15 +781,84 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str
             yield top, top
 
 
-def _checked_by_name(tree: ast.Module) -> dict[str, str]:
+def _checked(tree: ast.Module) -> dict[str, set[str]]:
     """`check(name)` at the end of a file: what is checked."""
-    found = {}
+    found: dict[str, set[str]] = {}
     for statement in tree.body:
         if _is_check(statement):
             assert isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
             assert isinstance(statement.value.args[0], ast.Name)
-            found["check"] = statement.value.args[0].id
+            found.setdefault("check", set()).add(statement.value.args[0].id)
     return found
+
+
+def _parameters(arguments: ast.arguments) -> list[str]:
+    """The names of all parameters, of every kind."""
+    several = [arguments.vararg, arguments.kwarg]
+    plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [each.arg for each in [*plain, *several] if each is not None]
+
+
+def _defaulted(arguments: ast.arguments) -> Iterator[str]:
+    """The parameters that need not be given, which no fixture fills."""
+    plain = [*arguments.posonlyargs, *arguments.args]
+    yield from (each.arg for each in plain[len(plain) - len(arguments.defaults) :])
+    given = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    yield from (each.arg for each, default in given if default is not None)
+    yield from (each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None)
+
+
+def _bound_names(*trees: ast.AST) -> Iterator[str]:
+    """Every name that is bound or removed in some code, by whatever means, once for each time."""
+    for node in itertools.chain.from_iterable(map(ast.walk, trees)):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (name for name, _ in _imported(node))
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name is not None:
+            yield node.name
+        elif isinstance(node, ast.MatchMapping) and node.rest is not None:
+            yield node.rest
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            yield from node.names
+
+
+def _import_names(body: Sequence[ast.stmt]) -> Iterator[str]:
+    for statement in body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            yield from (name for name, _ in _imported(statement))
+
+
+def _bound_anew(tree: ast.Module) -> set[str]:
+    """Names at module level that are no function or import, or more than one, or that a function binds as global."""
+    kinds: dict[str, set[str]] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            kinds.setdefault(statement.name, set()).add("here")
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            for name, full in _imported(statement):
+                kinds.setdefault(name, set()).add(full)
+        else:
+            for name in _bound_names(statement):
+                kinds.setdefault(name, set()).update(("bound", "anew"))
+    declared = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+    return declared | {name for name, found in kinds.items() if len(found) > 1}
+
+
+def _leaves_early(body: Sequence[ast.stmt]) -> bool:
+    """Whether a loop's body may end the loop, or one round of it, before its last statement."""
+    for statement in body:
+        loop = isinstance(statement, ast.For | ast.While)
+        ends = (ast.Return, ast.Raise) if loop else ENDS
+        if any(isinstance(node, ends) for node in ast.walk(statement)):
+            return True
+    return False
+
+
+def _is_false_assert(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant) and not node.test.value
 
 
 def _is_check(statement: ast.stmt) -> bool:

@@ -97,12 +97,73 @@ def test_what_is_data_becomes_a_test(text: str, meant: dict[str, Any] | None) ->
         ("with pytest.raises(ValueError):\n    f(1)\n    f(2)", "one call"),
         ("def helper():\n    assert f(1) == 2", "defines helper"),
         ("@pytest.mark.skip\ndef test_x():\n    assert f(1) == 2", "decorated"),
-        ("def test_x(fixture):\n    assert f(fixture) == 2", "fixture is not written out"),
+        ("def test_x(fixture):\n    assert f(fixture) == 2", "a fixture, which may change"),
         ("async def test_x():\n    assert f(1) == 2", "async"),
         ("if f:\n    assert f(1) == 2", "condition"),
-        ("b = Box()\nassert b.get(1) == 2", "a method of b"),
+        ("b = Box()\nassert b.get(1) == 2", "calls b, which the file binds anew"),
         ("import os\nos.remove('x')", "no assert"),
-        ("x = [1]\nassert f(x) == x", "may change"),
+        ("x = [1]\nassert f(x) == x", "may have changed"),
+        ("for i in (1, 2):\n    if i > 1:\n        break\n    assert f(i) == 2", "left early"),
+        ("def test_x():\n    return\n    assert f(1) == 2", "after a return and is never reached"),
+        ("def test_x():\n    raise ValueError\n    assert f(1) == 2", "after a raise and is never reached"),
+        ("def test_x():\n    if w.slow:\n        return\n    assert f(1) == 2", "may end the test"),
+        ("def test_x():\n    pytest.skip('no')\n    assert f(1) == 2", "may end the test"),
+        ("def test_x(self):\n    assert False\n    assert f(1) == 2", "fixture"),
+        ("def test_x():\n    assert 0, 'not yet'\n    assert f(1) == 2", "may end the test"),
+        ("def test_x():\n    assert f(1) == 2\n    yield", "generator"),
+        ("def test_x():\n    def inner():\n        assert f(1) == 2", "no assert"),
+        ("def test_x():\n    f = w.g\n    assert f(1) == 2", "binds anew"),
+        ("def test_x():\n    def f(x): return 2\n    assert f(1) == 2", "binds anew"),
+        ("def test_x():\n    for f in (1, 2):\n        assert f(1) == 2", "binds anew"),
+        ("def test_x():\n    assert f(1) == 2\n    del f", "binds anew"),
+        ("def test_x():\n    global f\n    assert f(1) == 2", "binds anew"),
+        (
+            "def test_x():\n    try:\n        w.g()\n    except ValueError as f:\n        pass\n    assert f(1) == 2",
+            "anew",
+        ),
+        ("def test_x():\n    if (f := w.g):\n        pass\n    assert f(1) == 2", "binds anew"),
+        ("def test_x():\n    with open('x') as f:\n        pass\n    assert f(1) == 2", "binds anew"),
+        ("def test_x():\n    match w.g():\n        case [*f]:\n            pass\n    assert f(1) == 2", "binds anew"),
+        ("def test_x(f):\n    assert f(1) == 2", "fixture"),
+        ("def test_x(*f):\n    assert f(1) == 2", "binds anew"),
+        ("def test_x(*, f=None):\n    assert f(1) == 2", "binds anew"),
+        ("def test_x(f=None, /):\n    assert f(1) == 2", "binds anew"),
+        ("f = w.g\nassert f(1) == 2", "binds anew"),
+        ("from other import f\nassert f(1) == 2", "binds anew"),
+        ("def g():\n    global f\n    f = 1\nassert f(1) == 2", "binds anew"),
+        ("try:\n    from fast import f\nexcept ImportError:\n    pass\nassert f(1) == 2", "binds anew"),
+        ("w.LIMIT = 3\nassert f(1) == 2", "after a change of w"),
+        ("def test_x():\n    w.TABLE[1] = 3\n    assert f(1) == 2", "after a change of w"),
+        ("def test_x(monkeypatch):\n    monkeypatch.setattr(w, 'g', 1)\n    assert f(1) == 2", "fixture"),
+        ("pytestmark = pytest.mark.skip\ndef test_x():\n    assert f(1) == 2", "under pytestmark"),
+        ("def setup_function():\n    w.reset()\ndef test_x():\n    assert f(1) == 2", "after setup_function"),
+        (
+            "@pytest.fixture(autouse=True)\ndef env():\n    w.reset()\ndef test_x():\n    assert f(1) == 2",
+            "fixture env",
+        ),
+        (
+            "class TestX:\n    def setup_method(self):\n        pass\n    def test_x(self):\n        assert f(1) == 2",
+            "after setup_method",
+        ),
+        (
+            "class TestX:\n    pytestmark = [pytest.mark.xfail]\n    def test_x(self):\n        assert f(1) == 2",
+            "pytestmark",
+        ),
+        (
+            "class TestX:\n    def __init__(self):\n        pass\n    def test_x(self):\n        assert f(1) == 2",
+            "constructor",
+        ),
+        ("class TestX(w.Base):\n    def test_x(self):\n        assert f(1) == 2", "on top of words.Base"),
+        ("@pytest.mark.xfail\nclass TestX:\n    def test_x(self):\n        assert f(1) == 2", "decorated"),
+        ("@pytest.mark.parametrize('a', [1], indirect=True)\ndef test_x(a):\n    assert f(a) == 2", "not written out"),
+        (
+            "@pytest.mark.parametrize('a', [pytest.param(1, marks=pytest.mark.skip)])\n"
+            "def test_x(a):\n    assert f(a) == 2",
+            "marks",
+        ),
+        ("class ValueError(Exception): pass\nwith pytest.raises(ValueError):\n    f(1)", "built-in exception"),
+        ("from words import set\nassert set(f(1)) == {2}", "compares set(…)"),
+        ("def sorted(x): return x\nassert sorted(f(1)) == [2]", "f(1)"),
     ],
 )
 def test_the_rest_says_why(text: str, why: str) -> None:
@@ -131,13 +192,75 @@ class TestBox:
 def test_a_name_that_was_changed_is_no_literal() -> None:
     """After a statement that may change a value, the name stands for nothing any more."""
     tests, rest = read("def test_x():\n    x = [1]\n    x.append(2)\n    assert f(x) == 3\n")
-    assert tests == [] and len(rest) == 3
+    assert tests == [] and rest == ["is a statement, no assert", "x is not written out"]
 
 
 def test_a_module_name_that_is_bound_twice_is_no_literal_in_functions() -> None:
     """A function runs after all of the module, so the first of two values may not be what it sees."""
     tests, rest = read("x = 1\ndef test_x():\n    assert f(x) == 2\nx = 5\n")
     assert tests == [] and rest == ["x is not written out"]
+
+
+def test_a_loop_and_what_follows_it_share_their_names() -> None:
+    """What a loop binds stays bound, from one round to the next and after it."""
+    text = "def test_x():\n    a = 1\n    for b in (2, 3):\n        assert f(a) == b\n        a = b\n"
+    text += "    assert f(a, b) == 9\n"
+    tests, rest = read(text)
+    assert [(test["args"], test["expected"]) for test in tests] == [([1], 2), ([2], 3), ([3, 3], 9)]
+    assert rest == []
+
+
+def test_a_value_that_a_call_can_change_is_good_for_one_use() -> None:
+    """A list that was handed over once may be another by the next use: next assert, round or set of parameters."""
+    for text in (
+        "x = [1]\nassert f(x) == 1\nassert f(x) == 2",
+        "x = [1]\nfor a in (1, 2):\n    assert f(x) == a",
+        "def test_x():\n    for a in [[1]]:\n        assert f(a) == 1\n        assert f(a) == 2",
+        "@pytest.mark.parametrize('a', [[1]])\n@pytest.mark.parametrize('b', [1, 2])\n"
+        "def test_x(a, b):\n    assert f(a) == b",
+        "x = [1]\ndef test_x():\n    assert f(x) == 2\nassert f(x) == 1",
+    ):
+        tests, rest = read(text)
+        assert [test["expected"] for test in tests] == [1], text
+        assert len(rest) == 1 and "may have changed" in rest[0]
+    assert read("x = [1]\ny = x\nassert f(x) == 1\nassert f(y) == 2")[0] == []
+
+
+def test_the_last_of_two_definitions_is_the_one_that_runs() -> None:
+    """A test that is defined again never runs in its first form."""
+    tests, rest = read("def test_x():\n    assert f(1) == 2\ndef test_x():\n    assert f(1) == 3\n")
+    assert [test["expected"] for test in tests] == [3]
+    assert rest == ["defines test_x, which is defined again below"]
+
+
+def test_functions_of_one_name_from_two_modules_are_not_one() -> None:
+    """`words.f` and `other.f` are two functions: no suite is made of both, nor of one by guess."""
+    tests, rest = read("import other\nassert f(1) == 1\nassert w.f(2) == 2\nassert other.f(1) == 3\n")
+    assert tests == [] and len(rest) == 3
+    assert all("one of several: other.f, words.f" in why for why in rest)
+    assert len(read("assert f(1) == 1\nassert w.f(2) == 2\n")[0]) == 2
+
+
+def test_what_stands_before_an_end_is_taken() -> None:
+    """Only what follows a return, a skip or a raise is in doubt; other tests are not."""
+    text = (
+        "def test_x():\n    assert f(1) == 2\n    return\n    assert f(2) == 3\ndef test_y():\n    assert f(3) == 4\n"
+    )
+    tests, rest = read(text)
+    assert [test["expected"] for test in tests] == [2, 4] and len(rest) == 1
+
+
+def test_a_unittest_class_is_read() -> None:
+    """Plain asserts in the methods of a TestCase count; what it prepares leaves them out."""
+    text = "import unittest\nclass Words(unittest.TestCase):\n    def test_x(self):\n        assert f(1) == 2\n"
+    assert len(read(text)[0]) == 1
+    assert read(text + "    def setUp(self):\n        w.reset()\n")[0] == []
+
+
+def test_a_check_of_two_functions_is_left_out() -> None:
+    """`check(f)` and `check(g)` in one file test two functions."""
+    tests, rest = read("def check(c):\n    assert c(1) == 2\ncheck(f)\ncheck(g)\n")
+    assert tests == [] and "several functions: f, g" in rest[0]
 
 
 @pytest.mark.parametrize("name", ["sum", "check"])

@@ -297,22 +297,46 @@ def show_command(
     raise typer.Exit(verb.show(run_dir, task, as_json=json))
 
 
-@app.command("report", epilog="Example: gate report runs/first")
+@app.command("report", epilog="Example: gate report runs/first -o report.html -o slides.png")
 def report_command(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_dirs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN|REPLAY…", help="Directories of runs, or of replays; several side by side."),
+    ],
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="Where to write it; the name's end says as what: .md .html .json .xml (JUnit) .csv .svg .png .jsonl "
+            "(a line a draw) eval_results.json (EvalPlus). Repeatable.",
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="M:R", help="The rule of your own that a replay was made with.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Make everything again that derives from a run's ledger, and print its report."""
+    """Make again what derives from a run's ledger, and print its report; or write it in a format of your choice."""
     from gate.cli import report as verb
 
-    raise typer.Exit(verb.report(run_dir, as_json=json))
+    raise typer.Exit(verb.report(run_dirs, out or [], rule=rule, as_json=json))
 
 
 @app.command("verify", epilog="Example: gate verify runs/first --rejudge 20")
 def verify_command(
     run_dir: Annotated[
-        Path, typer.Argument(metavar="RUN|LOCK", help="The directory of a run or a replay; or a lock, with --bank.")
+        Path,
+        typer.Argument(
+            metavar="RUN|REPORT|LOCK",
+            help="The directory of a run or a replay; a report that was made of one; or a lock, with --bank.",
+        ),
     ],
+    run: Annotated[
+        list[Path] | None,
+        typer.Option("--run", metavar="DIR", help="The run that a report is about, if it was moved. Repeatable."),
+    ] = None,
     rejudge: Annotated[
         int, typer.Option("--rejudge", metavar="N", min=0, help="Execute N verdicts anew, drawn by lot.")
     ] = 0,
@@ -333,7 +357,9 @@ def verify_command(
     """Derive every claim of a run again: verdicts, decisions, counts, reports."""
     from gate.cli import verify as verb
 
-    raise typer.Exit(verb.verify(run_dir, head=head, as_json=json, rejudge=rejudge, rule=rule, lock=bind, bank=bank))
+    raise typer.Exit(
+        verb.verify(run_dir, head=head, as_json=json, rejudge=rejudge, rule=rule, lock=bind, bank=bank, runs=run or ())
+    )
 
 
 @app.command("clean", epilog="Example: gate clean --dry-run")

@@ -1,17 +1,22 @@
-"""`gate report`: everything that derives from a run's ledger, made again."""
+"""`gate report`: everything that derives from a run's ledger, made again, in whatever format is asked for."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from gate.backends.jsonl import FIRST, PoolIndex, read_lines
-from gate.backends.rundir import RunDir
+from gate.backends.rundir import RunDir, write_atomically
 from gate.cli import exits, printing
 from gate.cli.derive import derive_summary, write_derived
+from gate.cli.recorded import read_recorded
 from gate.cli.replayed import KIND, derive_replay, result_json, write_replayed
 from gate.errors import SpecError
 from gate.model import Json
 from gate.report import data
+from gate.report.content import compose
+from gate.report.formats import FORMATS, format_of
 
 
 def ledger_head(where: RunDir) -> str:
@@ -22,7 +27,42 @@ def ledger_head(where: RunDir) -> str:
     return head
 
 
-def report(path: Path, *, as_json: bool) -> int:
+def report(paths: Sequence[Path], outputs: Sequence[Path], *, rule: str | None, as_json: bool) -> int:
+    """Write the files that are asked for; where none is, the derived files of one run again, and print its report.
+
+    Raises:
+        SpecError: An output's name says no format, or the runs cannot stand in one report.
+    """
+    endings = [_ending(output) for output in outputs]
+    if not outputs:
+        if len(paths) != 1:
+            raise SpecError("gate report: several runs make one report only with -o FILE: say where it goes")
+        return report_one(paths[0], as_json=as_json)
+    whole = compose([read_recorded(path, rule=rule) for path in paths])
+    for output, ending in zip(outputs, endings, strict=True):
+        places = [relative_place(path, output) for path in paths]
+        write_atomically(output, FORMATS[ending](whole, places))
+    if as_json:
+        printing.print_json({"schema": "gate.written/1", "files": [str(output) for output in outputs]})
+    else:
+        for output in outputs:
+            printing.say(f"gate: wrote {output}")
+    return exits.DONE
+
+
+def _ending(output: Path) -> str:
+    ending = format_of(output.name)
+    if ending is None:
+        raise SpecError(f"-o {output}: no format is called so: end the name in one of {', '.join(FORMATS)}")
+    return ending
+
+
+def relative_place(path: Path, output: Path) -> str:
+    """Where a run lies as seen from the report about it; no report holds an absolute path."""
+    return Path(os.path.relpath(path.resolve(), output.resolve().parent)).as_posix()
+
+
+def report_one(path: Path, *, as_json: bool) -> int:
     """Write the derived files again, byte for byte what they were, and print the report."""
     where = RunDir(path)
     config = where.read_config()

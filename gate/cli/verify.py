@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from gate.cli.derive import closing_counts, derived_texts
 from gate.cli.own_rule import OwnRule, load_rule
 from gate.cli.rejudge import Anew, judge_anew
 from gate.cli.replayed import KIND, DecisionCounts, derive_replay, draws_of, replay_texts
+from gate.cli.verify_report import is_report, result_json, verify_report
 from gate.errors import IntegrityError, SpecError
 from gate.history import History, check
 from gate.model import Decision, Json, digest_bytes
@@ -60,12 +61,14 @@ def verify(
     rule: str | None = None,
     lock: Path | None = None,
     bank: str | None = None,
+    runs: Sequence[Path] = (),
 ) -> int:
     """Verify, print, and say with the exit code: 0 all derives, 1 not closed, 4 something does not.
 
     Args:
         lock: The customer's own lock of the bank, against which the run's suites are held.
         bank: The bank that a lock, which `path` then names, is held against.
+        runs: The runs that a report, which `path` then names, is about, where they were moved.
         rejudge: How many verdicts to execute anew, once the record itself derives.
         rule: The user's own rule of a replay that has one.
 
@@ -75,6 +78,10 @@ def verify(
     """
     if bank is not None or bind.is_lock(path):
         return verify_lock(path, bank, as_json=as_json)
+    if path.is_file() and (path.parent / "run.json").is_file():
+        path = path.parent  # what a run derived itself is verified with all of it
+    elif is_report(path):
+        return verify_written(path, runs, rule=rule, as_json=as_json)
     where = RunDir(path)
     if not where.run_json.is_file() and not where.ledger.is_file():
         raise SpecError(f"{path}: holds no run: name a run directory")
@@ -105,6 +112,20 @@ def verify(
         if bound is not None and not mismatches:
             print(f"its suites are those that {printing.escape(str(bound.path))} binds")
     return exits.INTEGRITY if mismatches else exits.DONE if closed else exits.REFUSED
+
+
+def verify_written(path: Path, runs: Sequence[Path], *, rule: str | None, as_json: bool) -> int:
+    """Hold a report against its record, print, and say with the exit code: 0 it derives, 4 something does not."""
+    try:
+        mismatches = verify_report(path, runs, rule=rule)
+    except IntegrityError as exc:
+        mismatches = [Mismatch(where=_inside(str(exc), path), claimed="a sound record", derived="damage")]
+    if as_json:
+        printing.print_json(result_json(mismatches))
+    else:
+        said = list(found_lines(mismatches)) or ["all that this report says derives from its record"]
+        print("\n".join(said))
+    return exits.INTEGRITY if mismatches else exits.DONE
 
 
 def verify_lock(path: Path, bank: str | None, *, as_json: bool) -> int:

@@ -1,0 +1,293 @@
+"""A report as one HTML file that asks nobody for anything.
+
+All text of other people's making goes through `visible` and jinja2's escaping; a policy in
+the page forbids every script but the page's own, and every request.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from gate.model import Json, Usage
+from gate.report import highlight, plots
+from gate.report.content import Report, Source
+from gate.report.plots import KINDS, Figure, kind_of
+from gate.report.story import STATES, Draw, Part, TaskStory
+
+MAX_CODE_CHARS = 3_000_000  # of all programs together; longer ones are cut first
+SIGNS = {"delivered": "✓", "wrong": "✗", "refused": "○", "infra": "!", "not_run": "·"}
+WORDS = {
+    "delivered": "delivered",
+    "wrong": "delivered, wrong",
+    "refused": "refused",
+    "infra": "our world failed",
+    "not_run": "not run",
+}
+MARKS = {"right": "●", "wrong": "✗", "lost": "△", "neither": "–", "passed": "◐", "failed": "|", "error": "!"}
+OUTCOMES = {"pass": "✓", "fail": "✗", "error": "!"}
+PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+_LAST = ("How it was run", "How it was made")
+_PREMISE = "The premise"
+
+
+def visible(text: object) -> str:
+    """Some text with every character that would not show, or would move others about, as one that shows."""
+    shown = str(text).translate(PICTURES)
+    if shown.isprintable():
+        return shown
+    return "".join(char if char.isprintable() or char in "\n\t" else _spelled(char) for char in shown)
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def page(report: Report, *, about: Json, refresh: bool = False) -> str:
+    """The whole page.
+
+    Args:
+        about: What the page says of itself to `gate verify`: see `sources_json`.
+        refresh: Whether it stands on a server of ours and looks there for news.
+    """
+    script = _asset("page.js") + (_asset("refresh.js") if refresh else "")
+    sections = list(_sections(report.text))
+    several = len({story.bank for story in report.stories}) > 1
+    text: str = _template("page.html.j2").render(
+        title=visible(f"{report.title}: acceptance gate"),
+        kicker=visible(" · ".join(dict.fromkeys(_kicker(source) for source in report.sources))),
+        opening=_markup(sections[0]["html"]),
+        tiles=report.tiles,
+        sections=sections[1:],
+        figures=[_figure(figure) for figure in plots.figures(report.tables, report.stories)],
+        stories=list(_stories(report.stories)),
+        several=several,
+        states=_states(report.stories),
+        reasons=sorted({reason for story in report.stories for reason in story.reasons}),
+        kinds=[{"name": name, "sign": MARKS[name], "words": words} for name, words, _, _ in _kinds(report.stories)],
+        sources=[{"kind": each.kind, "bank": visible(each.bank), "head": each.head} for each in report.sources],
+        about=_markup(_inert(about)),
+        style=_markup(_asset("page.css")),
+        script=_markup(script),
+        script_hash=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
+        refresh=refresh,
+    )
+    return text
+
+
+def _kicker(source: Source) -> str:
+    parts = [source.kind, source.began[:10], source.model or source.candidates, f"isolation: {source.isolation}"]
+    return ", ".join(part for part in parts if part)
+
+
+def _inert(value: Json) -> str:
+    """JSON in which nothing ends a script element."""
+    text = json.dumps(value, ensure_ascii=True, sort_keys=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+# The text
+
+
+def _sections(text: str) -> Iterator[dict[str, Any]]:
+    """The parts of the Markdown text, each from one heading of the second level to the next."""
+    for number, part in enumerate(re.split(r"^(?=## )", text, flags=re.MULTILINE)):
+        title = part.partition("\n")[0].removeprefix("## ")
+        yield {
+            "id": f"part-{number}",
+            "title": re.sub(r"\\(.)", r"\1", title),
+            "html": _markup(_html(part)),
+            "premise": title == _PREMISE,
+            "early": title == _PREMISE,
+            "last": title in _LAST,
+        }
+
+
+def _html(text: str) -> str:
+    html: str = _markdown().render(text)
+    return html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
+
+
+@cache
+def _markdown() -> Any:
+    from markdown_it import MarkdownIt
+
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    return reader.disable(["image", "link", "autolink", "reference", "html_inline", "html_block"])
+
+
+# The figures
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    return {
+        "id": re.sub(r"[^a-z0-9-]+", "-", figure.name.lower()),
+        "title": visible(figure.title),
+        "note": figure.note,
+        "svg": _markup(plots.svg(figure)),
+    }
+
+
+# The tasks
+
+
+def _states(stories: Sequence[TaskStory]) -> list[dict[str, Any]]:
+    counts = Counter(story.state for story in stories)
+    return [
+        {"name": state, "sign": SIGNS[state], "words": WORDS[state], "number": counts[state]}
+        for state in STATES
+        if counts[state]
+    ]
+
+
+def _kinds(stories: Sequence[TaskStory]) -> list[tuple[str, str, str, str]]:
+    found = {kind_of(draw) for story in stories for draw in story.draws}
+    return [kind for kind in KINDS if kind[0] in found]
+
+
+def _stories(stories: Sequence[TaskStory]) -> Iterator[dict[str, Any]]:
+    most = longest_code([len(draw.code) for story in stories for draw in story.draws], MAX_CODE_CHARS)
+    for story in stories:
+        yield {
+            "bank": visible(story.bank),
+            "id": visible(story.id),
+            "prompt": visible(story.prompt.strip()[:4000]),
+            "state": story.state,
+            "sign": SIGNS[story.state],
+            "words": WORDS[story.state],
+            "why": visible(_why(story)),
+            "reasons": " ".join(story.reasons),
+            "draws": [_draw(draw, story, most) for draw in story.draws],
+        }
+
+
+def _why(story: TaskStory) -> str:
+    told = [] if story.reason in ("", "none_passed") else [story.reason]
+    return ", ".join([*told, *story.reasons])
+
+
+def longest_code(lengths: Iterable[int], budget: int) -> int:
+    """The length to which programs are cut so that all of them together fit; short ones are left whole.
+
+    Args:
+        lengths: Of all programs, in characters.
+        budget: Characters in all.
+    """
+    left, rest = budget, sorted(lengths)
+    while rest:
+        share = left // len(rest)
+        if rest[0] > share:
+            return share
+        left -= rest.pop(0)
+    return budget
+
+
+def _draw(draw: Draw, story: TaskStory, most: int) -> dict[str, Any]:
+    kind = kind_of(draw)
+    code, note = _code(draw, most)
+    return {
+        "index": draw.index,
+        "kind": kind,
+        "kind_words": next(words for name, words, _, _ in KINDS if name == kind),
+        "sign": MARKS[kind],
+        "delivered": draw.index == story.delivered,
+        "digest": draw.digest[:12],
+        "facts": visible(_facts(draw)),
+        "parts": [
+            _part(name, part)
+            for name, part in (("visible tests", draw.visible), ("hidden tests", draw.hidden))
+            if part is not None
+        ],
+        "code": code,
+        "runs": highlight.runs(code) if code else "",
+        "note": visible(note),
+    }
+
+
+def _code(draw: Draw, most: int) -> tuple[str, str]:
+    """What is shown of a program, and what is to be said of it."""
+    if draw.missing:
+        return "", f"No program: {draw.missing}"
+    if draw.same_as is not None:
+        return "", f"The same program as draw {draw.same_as}."
+    if len(draw.code) > most:
+        return visible(draw.code[:most]), f"Cut here: {len(draw.code)} characters; whole in the run's candidates.jsonl."
+    return visible(draw.code), ""
+
+
+def _facts(draw: Draw) -> str:
+    tokens = draw.tokens
+    facts = [draw.model, "" if tokens is None else f"{tokens.prompt} + {tokens.completion} tokens"]
+    return ", ".join(fact for fact in facts if fact)
+
+
+def _part(name: str, part: Part) -> dict[str, Any]:
+    passed = f"{part.passed} of {part.total} passed" if part.total else ""
+    words = {"pass": "pass", "fail": part.reason, "error": "our world failed"}[part.outcome]
+    failure = part.failure
+    return {
+        "name": name,
+        "outcome": part.outcome,
+        "sign": OUTCOMES[part.outcome],
+        "words": ", ".join(word for word in (words, passed) if word),
+        "usage": usage_text(part.usage),
+        "detail": visible(part.detail),
+        "failure": None
+        if failure is None
+        else {
+            "test": failure.test,
+            "call": visible(failure.call),
+            "expected": visible(failure.expected),
+            "got": visible(failure.got),
+        },
+    }
+
+
+def usage_text(usage: Usage) -> str:
+    """`0.02 s wall, 0.01 s CPU, 9.1 MB`; nothing where nothing is known."""
+    told = (
+        None if usage.wall_s is None else f"{usage.wall_s:.2f} s wall",
+        None if usage.cpu_s is None else f"{usage.cpu_s:.2f} s CPU",
+        None if usage.memory_bytes is None else f"{usage.memory_bytes / 1e6:.1f} MB",
+    )
+    return ", ".join(each for each in told if each)
+
+
+# Templates
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("gate.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _template(name: str) -> Any:
+    return _environment().get_template(name)
+
+
+@cache
+def _asset(name: str) -> str:
+    environment = _environment()
+    source: str = environment.loader.get_source(environment, name)[0]
+    return source
+
+
+def _markup(text: str) -> Any:
+    """Text that is markup already: of our own templates and renderers."""
+    from markupsafe import Markup
+
+    return Markup(text)
