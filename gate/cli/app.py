@@ -324,6 +324,17 @@ def report_command(
     raise typer.Exit(verb.report(run_dirs, out or [], rule=rule, as_json=json))
 
 
+@app.command("view", epilog="Example: gate view runs")
+def view_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs and replays in it.")] = Path("."),
+    port: Annotated[int, typer.Option("--port", metavar="N", help="The port on this machine; 0 for a free one.")] = 0,
+) -> None:
+    """All runs and replays of a folder as pages, on this machine alone; they follow runs that are going on."""
+    from gate.cli import view as verb
+
+    raise typer.Exit(verb.view(folder, port=port))
+
+
 @app.command("verify", epilog="Example: gate verify runs/first --rejudge 20")
 def verify_command(
     run_dir: Annotated[

@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -75,10 +76,64 @@ def page(report: Report, *, about: Json, refresh: bool = False) -> str:
         about=_markup(_inert(about)),
         style=_markup(_asset("page.css")),
         script=_markup(script),
-        script_hash=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
+        script_hash=_hash(script),
         refresh=refresh,
     )
     return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One run or replay in a list of them.
+
+    Attributes:
+        href: Where its page is.
+        says: Its headline, or how far it came.
+        state: "running", "closed", "stopped" or "damaged".
+    """
+
+    href: str
+    began: str
+    kind: str
+    bank: str
+    what: str
+    says: str
+    state: str
+
+
+_STATES = {
+    "running": ("◌", "running"),
+    "closed": ("✓", "closed"),
+    "stopped": ("‖", "not closed"),
+    "damaged": ("✗", "damaged"),
+}
+
+
+def list_page(entries: Sequence[Entry], *, folder: str) -> str:
+    """A page that lists runs and replays, and looks for news."""
+    script = _asset("refresh.js")
+    text: str = _template("list.html.j2").render(
+        folder=visible(folder),
+        entries=[
+            {
+                "href": entry.href,
+                "state": entry.state,
+                "sign": _STATES[entry.state][0],
+                "state_words": _STATES[entry.state][1],
+                **{name: visible(getattr(entry, name)) for name in ("began", "kind", "bank", "what", "says")},
+            }
+            for entry in entries
+        ],
+        style=_markup(_asset("page.css")),
+        script=_markup(script),
+        script_hash=_hash(script),
+    )
+    return text
+
+
+def _hash(script: str) -> str:
+    """A script as a policy names it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def _kicker(source: Source) -> str:
@@ -111,6 +166,7 @@ def _sections(text: str) -> Iterator[dict[str, Any]]:
 
 def _html(text: str) -> str:
     html: str = _markdown().render(text)
+    html = re.sub(r"(?<=\d) %", "\u00a0%", html)
     return html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
 
 

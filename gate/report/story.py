@@ -196,7 +196,7 @@ def reply_text(reply: Reply) -> str:
         except values.CodecError as exc:
             return f"a value that is no tagged JSON: {exc}"
     if reply.kind == "raised":
-        return f"raised {reply.types[0] if reply.types else 'something'}: {reply.message}"
+        return f"raised {reply.message or ', '.join(reply.types[:1])}"
     if reply.kind == "printed":
         text = base64.b64decode(reply.value["$bytes"]).decode("utf-8", "backslashreplace")
         status = "" if reply.status == 0 else f", and ended with status {reply.status}"
