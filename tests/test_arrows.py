@@ -29,6 +29,7 @@ LAYERS = (
         "outcomes",
         "pools",
         "rules",
+        "strata",
         "strength",
         "summary",
         "tables",

@@ -25,7 +25,7 @@ from gate.cli import mutants as verb
 from gate.cli.app import first_of_ours
 from gate.errors import SandboxError
 from gate.model import Call, Candidate, Exit, Json, Limits, Observation, Reply, Usage, digest_json
-from gate.mutation import Mutation
+from gate.mutation import Fate, Mutation, Mutations, Suggestion
 from gate.suite import suite_from_tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -461,6 +461,31 @@ def test_a_person_reads_scores_survivors_and_tests_to_add(here: Path) -> None:
         "  2 survive both; a survivor may be equivalent to the reference: nothing can tell",
         "3 suites: 2 sound, 0 weak, 1 invalid",
     ]
+
+
+def test_what_is_long_or_unknown_is_said_in_few_words() -> None:
+    """A test too long to be copied from a terminal is cut with the way to have it; what could not be told is counted."""
+    test = {"args": ["x" * 1000], "expected": 1}
+    found = Mutation(
+        possible=9,
+        late=3,
+        fates=tuple(
+            Fate(line=1, what="\x1b", diff="a\nb\n@@\n+\x1b", visible="survived", hidden="untold", killed_by=())
+            for _ in range(5)
+        ),
+        suggested=(Suggestion(index=0, kills=1, test=test),),
+    )
+    lines = list(verb.mutation_lines("t", found))
+    late = "3 not tried for want of time"
+    assert lines[0] == f"mutants t: V kills 0 of 5 (0 %), GT – (5 could not be told), of 9 possible, {late}"
+    assert lines[1:4] == ["  line 1: \\x1b: survives V; GT could not tell", "    @@", "    +\\x1b"]
+    assert lines[-2] == "  … and 2 more that survive V (--json has all)"
+    assert len(lines[-1]) < 500 and "(--json has it whole)" in lines[-1]
+    tried = Mutations()
+    tried.add(found)
+    assert list(verb.bank_lines(tried))[-1] == "  3 were not tried for want of time"
+    part = Mutation(fates=(replace(found.fates[0], visible="untold"), replace(found.fates[0], visible="killed")))
+    assert "V kills 1 of 1 (100 %, 1 could not be told)" in next(verb.mutation_lines("t", part))
 
 
 def test_programs_read_the_same(here: Path) -> None:
