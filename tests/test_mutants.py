@@ -464,7 +464,7 @@ def test_a_person_reads_scores_survivors_and_tests_to_add(here: Path) -> None:
 
 
 def test_what_is_long_or_unknown_is_said_in_few_words() -> None:
-    """A test too long to be copied from a terminal is cut and says how to have it; what could not be told is counted."""
+    """A test too long to be copied from a terminal is cut and says how to have it; what was not told is counted."""
     test = {"args": ["x" * 1000], "expected": 1}
     found = Mutation(
         possible=9,
