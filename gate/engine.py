@@ -227,13 +227,20 @@ async def side_by_side(items: Iterable[Item], work: Callable[[Item], Awaitable[N
 
 
 async def verdict_on(
-    candidate: Candidate, suite: SuiteSpec, tests: Sequence[Test], *, sandbox: Sandbox, repeat: bool = False
+    candidate: Candidate,
+    suite: SuiteSpec,
+    tests: Sequence[Test],
+    *,
+    sandbox: Sandbox,
+    repeat: bool = False,
+    on_seen: Callable[[Observation], None] = lambda found: None,
 ) -> Verdict:
     """Hold one program against some tests of a suite, outside of any run: nothing is recorded or decided.
 
     Args:
         tests: The suite's visible tests, its hidden ones, or some of both.
         repeat: Whether a pass is repeated under another hash seed, as for tests that decide.
+        on_seen: Is told each observation, before anything follows from it.
 
     Raises:
         BackendError: Our world failed.
@@ -241,4 +248,4 @@ async def verdict_on(
     screened = rules.screen(candidate)
     if screened is not None:
         return screened
-    return await _observed(candidate, suite, tests, sandbox=sandbox, repeat=repeat, on_seen=lambda found: None)
+    return await _observed(candidate, suite, tests, sandbox=sandbox, repeat=repeat, on_seen=on_seen)

@@ -132,6 +132,23 @@ def _printed_disagreement(test: Test, reply: Reply) -> tuple[str, str] | None:
     return "wrong_answer", compare.explain(test.expect, text)
 
 
+def failed_tests(tests: Sequence[Test], seen: Observation) -> tuple[int, ...]:
+    """The tests of which each is known to refuse a candidate, by index; fewer where a run was cut short.
+
+    A test whose call was never made says nothing. A memory limit or a broken protocol
+    voids all replies, so no test can be named; nor can one where the run as a whole took
+    too long.
+    """
+    if seen.exit in (Exit.FAULT, Exit.MEMORY_LIMIT, Exit.PROTOCOL):
+        return ()
+    if seen.load is not None:
+        return tuple(range(len(tests)))
+    found = [_disagreement(test, reply) is not None for test, reply in zip(tests, seen.replies, strict=False)]
+    if seen.exit is not Exit.OK and len(found) < len(tests) and not (seen.limit or "").startswith("total"):
+        found.append(True)  # the call in which it ended
+    return tuple(index for index, failed in enumerate(found) if failed)
+
+
 def part_of(suite: SuiteSpec, part: str) -> tuple[Sequence[Test], bool]:
     """The tests of the `visible` or the `hidden` part, and whether a pass is repeated.
 

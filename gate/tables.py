@@ -15,6 +15,7 @@ from gate import stats
 from gate.errors import SpecError
 from gate.outcomes import Row
 from gate.pools import RULES, SEES, Choice, Rule, Seen, Truth, same_hidden, same_visible
+from gate.strata import ByStrength, added
 from gate.summary import Containment
 
 GATE = "first_pass"
@@ -138,6 +139,7 @@ class Table:
             the pool, hold a right one; the unbiased estimator, a mean over tasks.
         weak_oracle: For 1, 2, … K draws.
         difficulty: From the tasks with no right draw to those with no wrong one.
+        by_strength: From the tasks with sound suites to those with weak ones; none where nobody looked.
     """
 
     bank: str
@@ -156,6 +158,7 @@ class Table:
     lossy_filter: LossyFilter
     difficulty: tuple[Stratum, ...]
     containment: Containment
+    by_strength: tuple[ByStrength, ...] = ()
 
     @property
     def ceiling(self) -> int:
@@ -454,6 +457,7 @@ def together(tables: Sequence[Table], *, name: str = "all banks") -> Table:
             tasks=sum(each.containment.tasks for each in tables),
             contained=sum(each.containment.contained for each in tables),
         ),
+        by_strength=added(stratum for each in tables for stratum in each.by_strength),
     )
 
 

@@ -199,6 +199,28 @@ def test_a_person_reads_all_of_it(
     assert "%" not in text
 
 
+def test_success_and_wrong_deliveries_stand_by_strength(
+    sandbox: EchoSandbox, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tasks are split by what the recorded suites alone say; report, summary and terminal have it, and it verifies."""
+    bank = write_bank(tmp_path / "b.jsonl", [*(task_line(number) for number in range(4)), task_line(4, tests=[])])
+    _, said = replayed(bank, files[1], out=tmp_path / "out")
+    weak, none = said["by_strength"]
+    assert (weak["name"], none["name"]) == ("weak: a program that knows nothing of the task passes", "no visible tests")
+    assert [weak[name] for name in ("tasks", "delivered", "success", "wrong", "single")] == [4, 3, 2, 1, 2]
+    assert [weak[name] for name in ("accepted", "wrong_accepted", "correct", "refused_correct")] == [9, 1, 9, 1]
+    assert [none[name] for name in ("tasks", "delivered", "success", "wrong", "single")] == [1, 0, 0, 0, 0]
+    assert verified(tmp_path / "out") == (0, [])
+    report = (tmp_path / "out/REPORT.md").read_text()
+    assert "## By strength of the visible tests" in report
+    assert f"| {weak['name']} | 4 | 50.00 % [15.00, 85.00] | 1 / 3 | 33.33 % | 50.00 % | 11.11 % | 11.11 % |" in report
+    verb.replay(verb.ReplayOptions(pools=files[1:], bank=str(bank), out=tmp_path / "out", quiet=True))
+    assert f"{weak['name']}: 2 of 4 (50.0 %) tasks right, 1 of 3 (33.3 %) deliveries wrong" in capsys.readouterr().out
+    summary = tmp_path / "out/summary.json"
+    summary.write_text(summary.read_text().replace('"wrong": 1', '"wrong": 0'))
+    assert verified(tmp_path / "out")[0] == 4
+
+
 def test_the_provenance_counts_are_shown(sandbox: EchoSandbox, files: tuple[Path, Path], tmp_path: Path) -> None:
     """Tests that have no form as data and tasks that were left out come from the bank's provenance."""
     said = {"bank": "bank", "unconverted": [{"task": "a"}, {"task": "b"}], "not_data": [{"task": "c"}]}

@@ -148,6 +148,28 @@ def test_a_candidate_that_does_not_load_fails_with_that_reason(kind: str) -> Non
     assert (verdict.outcome, verdict.reason, verdict.detail) == (Outcome.FAIL, kind, "why")
 
 
+FAILED: list[tuple[Observation, tuple[int, ...]]] = [
+    (seen(), ()),
+    (seen(replies=(Reply(kind="returned", value=6), RIGHT[1])), (0,)),
+    (seen(replies=(Reply(kind="returned", value=6), Reply(kind="returned", value=6))), (0, 1)),
+    (seen(Exit.CRASHED, RIGHT[:1]), (1,)),  # the second call is the one in which it ended
+    (seen(Exit.CRASHED, ()), (0,)),  # the second call was never made
+    (seen(Exit.TIME_LIMIT, (), limit="cpu"), (0,)),
+    (seen(Exit.TIME_LIMIT, (), limit="total_cpu"), ()),  # the run was too long, no one call of it
+    (seen(Exit.CRASHED, RIGHT), ()),
+    (seen(Exit.MEMORY_LIMIT, RIGHT[:1]), ()),
+    (seen(Exit.PROTOCOL, RIGHT), ()),
+    (seen(Exit.FAULT, ()), ()),
+    (seen(replies=(), load=LoadFailure(kind="raised")), (0, 1)),
+]
+
+
+@pytest.mark.parametrize(("found", "failed"), FAILED)
+def test_each_test_that_is_known_to_fail_is_named(found: Observation, failed: tuple[int, ...]) -> None:
+    """A call that was never made says nothing, and neither do replies that are void."""
+    assert rules.failed_tests(TESTS, found) == failed
+
+
 def test_no_tests_pass_nobody() -> None:
     """An empty suite passes nobody."""
     assert rules.grade((), seen(replies=())).outcome is Outcome.FAIL

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pools_made import made
 
 from gate.errors import SpecError
+from gate.model import Outcome
 from gate.outcomes import Row
 from gate.pools import RULES, Choice, succeeds
 from gate.summary import Containment
@@ -27,7 +28,11 @@ rows = st.lists(letters.map(lambda each: made(*each)), max_size=30)
 
 def last_accepted(row: Row, draws: int) -> Choice:
     """A rule from outside: the last draw that passes."""
-    passes = [index for index, cell in enumerate(row.cells[:draws]) if cell.is_accepted]
+    passes = [
+        index
+        for index, cell in enumerate(row.cells[:draws])
+        if cell.visible is not None and cell.visible.outcome is Outcome.PASS
+    ]
     return Choice(index=passes[-1] if passes else None, calls=min(draws, len(row.cells)))
 
 

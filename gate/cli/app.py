@@ -415,9 +415,18 @@ class _Check(TyperCommand):
 @app.command("check", cls=_Check, epilog="Example: gate check suites/mine.yaml --lock")
 def check_command(
     banks: Annotated[list[str], typer.Argument(metavar="BANK|SUITE…", help="Files, folders or bundled banks.")],
-    isolation: Boundary = Isolation.container,
+    isolation: Annotated[
+        Isolation | None,
+        typer.Option("--isolation", help="Where programs run; default: container, for mutants cell where it holds."),
+    ] = None,
     runtime: Runtime = None,
     jobs: Jobs = None,
+    mutants: Annotated[
+        bool, typer.Option("--mutants", help="Which small changes of each reference do its tests notice?")
+    ] = False,
+    most: Annotated[
+        int, typer.Option("--most", min=1, max=1000, help="With --mutants: so many for each reference.")
+    ] = 20,
     lock: Annotated[
         Path | None,
         typer.Option(
@@ -431,7 +440,17 @@ def check_command(
     """Is the gauge sound: schema, reference passes, must_fail refused, programs that know nothing refused."""
     from gate.cli import check as verb
 
-    raise typer.Exit(verb.check(banks, isolation=isolation.value, runtime=runtime, jobs=jobs, as_json=json, lock=lock))
+    raise typer.Exit(
+        verb.check(
+            banks,
+            isolation=None if isolation is None else isolation.value,
+            runtime=runtime,
+            jobs=jobs,
+            as_json=json,
+            lock=lock,
+            most_mutants=most if mutants else None,
+        )
+    )
 
 
 @app.command("init", epilog="Example: gate init mine")

@@ -24,9 +24,10 @@ import anyio
 
 from gate import engine, rules
 from gate.backends.banks import open_bank
-from gate.cli import bind, exits, printing
+from gate.cli import bind, exits, mutants, printing
 from gate.errors import SpecError
 from gate.model import Json, Outcome, SuiteSpec, Task
+from gate.mutation import Mutation, Mutations
 from gate.resources import suites_dir
 from gate.seams import Sandbox
 from gate.strength import Strength, strength
@@ -55,12 +56,14 @@ class Finding:
     Attributes:
         task: Its id; None where it did not load.
         strength: What programs that know nothing say of it; None where it did not load.
+        mutation: What became of mutants of its reference; None where they were not asked for.
     """
 
     task: str | None
     status: str
     problems: tuple[Problem, ...] = ()
     strength: Strength | None = None
+    mutation: Mutation | None = None
 
     def as_json(self) -> dict[str, Json]:
         """As `gate.check/1` spells it."""
@@ -68,27 +71,33 @@ class Finding:
             "task": self.task,
             "status": self.status,
             "problems": [problem.as_json() for problem in self.problems],
-            "strength": {} if self.strength is None else self.strength.as_json(),
+            "strength": {
+                **({} if self.strength is None else self.strength.as_json()),
+                **({} if self.mutation is None else {"mutants": self.mutation.as_json()}),
+            },
         }
 
 
 def check(
     references: Sequence[str],
     *,
-    isolation: str,
+    isolation: str | None,
     runtime: str | None,
     jobs: int | None,
     as_json: bool,
     lock: Path | None = None,
+    most_mutants: int | None = None,
 ) -> int:
     """Check all, print, and say with the exit code: 0 sound, 1 weak, 2 invalid.
 
     Args:
+        isolation: Where programs run; None: in containers, but mutants in cells where they hold.
         lock: Where to write the lock of the one bank, if nothing in it is invalid.
+        most_mutants: How many mutants of each reference to hold against its suite at most; None: nothing of the kind.
     """
     statuses: Counter[str] = Counter()
     locking = None if lock is None else _locking(references, lock)
-    programs = Programs(isolation=isolation, runtime=runtime, jobs=jobs)
+    programs = Programs(isolation=isolation, runtime=runtime, jobs=jobs, mutants=most_mutants)
     anyio.run(_check_all, references, programs, statuses, as_json, locking)
     return exits.USAGE if statuses["invalid"] else exits.REFUSED if statuses["weak"] else exits.DONE
 
@@ -108,9 +117,12 @@ async def _check_all(
     references: Sequence[str], programs: Programs, statuses: Counter[str], as_json: bool, locking: bind.Locking | None
 ) -> None:
     """Print every finding as it comes; JSON goes out at the end, so that it is whole or not there."""
+    tried = Mutations()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as kept, closing(_read_all(references)) as stream:
         async for finding in findings(stream if locking is None else locking.note(stream), programs):
             statuses[finding.status] += 1
+            if finding.mutation is not None:
+                tried.add(finding.mutation)
             if as_json:
                 kept.write(f"{', ' if statuses.total() > 1 else ''}{json.dumps(finding.as_json())}")
             else:
@@ -123,6 +135,8 @@ async def _check_all(
             shutil.copyfileobj(kept, sys.stdout)
             sys.stdout.write("]}\n" if locking is None else f'], "lock": {json.dumps(bound)}}}\n')
         else:
+            for line in [] if programs.mutants is None else mutants.bank_lines(tried):
+                print(line)
             print(counts_line(statuses))
             if locking is not None:
                 print(bind.lock_line(locking.path, bound))
@@ -141,11 +155,17 @@ def _read_all(references: Sequence[str]) -> Generator[Read, None, None]:
 
 @dataclass(slots=True)
 class Programs:
-    """The sandbox for the suites' own programs, opened at the first need."""
+    """The sandbox for the suites' own programs, opened at the first need.
+
+    Attributes:
+        isolation: None: containers, but cells for mutants where they hold.
+        mutants: How many mutants of a reference are tried; None: none.
+    """
 
     runtime: str | None
-    isolation: str = "container"
+    isolation: str | None = None
     jobs: int | None = None
+    mutants: int | None = None
     sandbox: Sandbox | None = None
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -154,8 +174,11 @@ class Programs:
         from gate.cli import wiring
 
         if self.sandbox is None:
-            self.jobs = self.jobs or wiring.default_jobs(self.isolation)
             known = wiring.open_engine(self.runtime)
+            if self.isolation is None and self.mutants is not None:  # it asks in an event loop of its own
+                self.isolation = await anyio.to_thread.run_sync(wiring.replay_isolation, known, self.runtime)
+            self.isolation = self.isolation or "container"
+            self.jobs = self.jobs or wiring.default_jobs(self.isolation)
             opened = wiring.open_sandbox(known, runtime=self.runtime, concurrency=self.jobs, isolation=self.isolation)
             self.sandbox = await self.stack.enter_async_context(opened)
         return self.sandbox
@@ -170,13 +193,24 @@ async def findings(stream: Iterable[Read], programs: Programs) -> AsyncIterator[
     reading = iter(stream)
     async with programs.stack:
         while batch := list(islice(reading, _BATCH)):
-            problems = await _program_problems(batch, programs)
+            looks = await _look(batch, programs)
             for index, (place, read) in enumerate(batch):
-                yield finding_of(place, read, problems.get(index, ()))
+                found = looks.get(index, Look())
+                yield finding_of(place, read, found.problems, found.mutation)
 
 
-def finding_of(place: str, read: Task | SpecError, problems: Sequence[Problem]) -> Finding:
-    """What became of one suite, with what is wrong by its own programs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a suite's own programs say of it."""
+
+    problems: Sequence[Problem] = ()
+    mutation: Mutation | None = None
+
+
+def finding_of(
+    place: str, read: Task | SpecError, problems: Sequence[Problem], mutation: Mutation | None = None
+) -> Finding:
+    """What became of one suite, with what is wrong by its own programs, and what became of their mutants."""
     if isinstance(read, SpecError):
         where, _, what = str(read).partition(": ")
         return Finding(task=None, status="invalid", problems=(Problem(where=where, what=what),))
@@ -186,31 +220,35 @@ def finding_of(place: str, read: Task | SpecError, problems: Sequence[Problem]) 
         for program in found.programs
     )
     status = "invalid" if problems else "weak" if found.weak else "sound"
-    return Finding(task=read.id, status=status, problems=(*problems, *weaknesses), strength=found)
+    return Finding(task=read.id, status=status, problems=(*problems, *weaknesses), strength=found, mutation=mutation)
 
 
 def _all(tests: int) -> str:
     return "the only test" if tests == 1 else f"all {tests} tests"
 
 
-async def _program_problems(batch: Sequence[Read], programs: Programs) -> dict[int, list[Problem]]:
-    """Run the references and the must_fail programs of a batch; the problems, by position."""
-    problems: dict[int, list[Problem]] = {}
+async def _look(batch: Sequence[Read], programs: Programs) -> dict[int, Look]:
+    """Run the references, their mutants and the must_fail programs of a batch; what came of it, by position."""
+    looks: dict[int, Look] = {}
     having = [
         (index, place, read.suite)
         for index, (place, read) in enumerate(batch)
         if isinstance(read, Task) and (read.suite.reference or read.suite.must_fail)
     ]
+    if programs.mutants is not None:  # a suite without a reference is said to have none
+        looks |= {index: Look(mutation=Mutation(why=mutants.NO_REFERENCE)) for index in range(len(batch))}
     if not having:
-        return problems
+        return looks
     sandbox = await programs.open()
 
     async def work(item: tuple[int, str, SuiteSpec]) -> None:
         index, place, suite = item
-        problems[index] = await program_problems(place, suite, sandbox)
+        problems = await program_problems(place, suite, sandbox)
+        mutation = None if programs.mutants is None else await mutants.mutate(suite, sandbox, programs.mutants)
+        looks[index] = Look(problems=problems, mutation=mutation)
 
     await engine.side_by_side(having, work, concurrency=programs.jobs or 1)
-    return problems
+    return looks
 
 
 async def program_problems(place: str, suite: SuiteSpec, sandbox: Sandbox) -> list[Problem]:
@@ -249,6 +287,8 @@ def finding_lines(finding: Finding) -> Iterator[str]:
         more = f" (and {len(others)} more)" if others else ""
         named = finding.status if finding.task is None else f"{finding.status} {finding.task}"
         yield printing.escape(f"{named}: {first.where}: {first.what}{more}").replace("\n", " ")
+    if finding.mutation is not None:
+        yield from mutants.mutation_lines(str(finding.task), finding.mutation)
 
 
 def counts_line(statuses: Counter[str]) -> str:

@@ -71,6 +71,9 @@ def _errors(of: Table) -> Iterator[str]:
     yield f"weak oracle:   {share(weak.wrong, weak.accepted)} accepted draws are wrong by the hidden tests"
     note = "; V ⊆ GT: true by construction, no evidence" if of.containment.holds else ""
     yield f"lossy filter:  {share(lossy.refused, lossy.correct)} correct draws are refused by the visible tests{note}"
+    for each in of.by_strength:
+        right, wrong = share(each.success, each.tasks), share(each.wrong, each.delivered)
+        yield f"by strength:   {each.name}: {right} tasks right, {wrong} deliveries wrong"
 
 
 def counted(number: int, noun: str) -> str:

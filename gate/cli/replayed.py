@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from gate.backends.jsonl import Line, PoolIndex
@@ -16,6 +16,8 @@ from gate.pools import Rule
 from gate.report import marks, replay
 from gate.report.markdown import bound, digest_note
 from gate.report.premise import PREMISE, containment_line
+from gate.strata import StrengthTally
+from gate.strength import strength
 from gate.summary import Containment, visible_is_contained
 from gate.tables import Table, Tally, table
 from gate.taskpool import TaskPool, fold_pool, row_of
@@ -128,15 +130,17 @@ def derive_replay(where: RunDir, index: TaskLines, config: dict[str, Json], rule
     """
     tally = Tally(draws_of(config), rules)
     decisions, pool, held = DecisionCounts(), PoolCounts(), _Held()
+    by_strength = StrengthTally(draws_of(config))
     for task, found in task_pools(where, index):
         row = row_of(task, found)
         held.add(task.suite)
         decisions.add(found.decision)
         pool.add(task.suite, row)
         tally.add(row)
+        by_strength.add(strength(task.suite), row)
     containment = Containment(tasks=held.tasks, contained=held.contained)
     counts = table(tally, bank=config["bank"]["name"], containment=containment)
-    return Replayed(table=counts, decisions=decisions, pool=pool)
+    return Replayed(table=replace(counts, by_strength=by_strength.strata()), decisions=decisions, pool=pool)
 
 
 def draws_of(config: dict[str, Json]) -> int:

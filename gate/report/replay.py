@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 
 from gate import stats
 from gate.model import Json
@@ -30,8 +31,9 @@ _NUMBERS = ("", "one", "two", "three", "four", "five")
 
 
 def replay_json(of: Table, *, isolation: str) -> dict[str, Json]:
-    """The result of a replay for programs. Two keys stand there only when they say something:
-    `label` with more draws than the gate takes, `infra` where our world failed."""
+    """The result of a replay for programs. Some keys stand there only when they say something:
+    `by_strength` where the suites were looked at, `label` with more draws than the gate takes,
+    `infra` where our world failed."""
     result: dict[str, Json] = {
         "schema": "gate.replay/1",
         "tasks": of.tasks,
@@ -44,6 +46,8 @@ def replay_json(of: Table, *, isolation: str) -> dict[str, Json]:
         "weak_oracle": {"accepted": of.weak_oracle[-1].accepted, "wrong": of.weak_oracle[-1].wrong},
         "lossy_filter": {"correct": of.lossy_filter.correct, "refused": of.lossy_filter.refused},
     }
+    if of.by_strength:
+        result["by_strength"] = [asdict(each) for each in of.by_strength]
     if of.draws > MAX_DRAWS:
         result["label"] = RESEARCH
     if of.infra:
@@ -117,6 +121,7 @@ def render_replay(
         _audits(shown),
         _weak(shown),
         _lossy(shown),
+        _strength(shown),
         _difficulty(shown),
         _by_draws(shown),
         _how(isolation, draws, conditions),
@@ -344,6 +349,33 @@ def _lossy_reading(of: Table) -> str:
     if of.lossy_filter.refused:
         return f"{text} (V ⊆ GT: a pass on V that did not repeat)"
     return f"{text} (V ⊆ GT: true by construction, no evidence)"
+
+
+def _strength(shown: Sequence[Table]) -> str:
+    rows = [
+        (
+            _name(each),
+            of.name,
+            f"{of.tasks}",
+            proportion(of.success, of.tasks),
+            f"{of.wrong} / {of.delivered}",
+            pct(of.wrong, of.delivered),
+            pct(of.single, of.tasks),
+            pct(of.wrong_accepted, of.accepted),
+            pct(of.refused_correct, of.correct),
+        )
+        for each in shown
+        for of in each.by_strength
+    ]
+    text = (
+        "Tasks are split by which programs that know nothing of the task pass the visible tests (`gate check`). That "
+        "is read off the suites alone, before any draw. Tasks differ in more than their suites: the split describes."
+    )
+    header = (
+        *("Task set", "Visible tests", "Tasks", "First pass right, 95 % interval (Wilson)"),
+        *("Delivered and wrong", "Share", "One single draw right", "Weak oracle", "Lossy filter"),
+    )
+    return _section("By strength of the visible tests", text, header, rows) if rows else ""
 
 
 def _difficulty(shown: Sequence[Table]) -> str:
