@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup engine demo test lint check image bench soak test-model clean
+.PHONY: help setup engine browser demo test lint check image bench soak test-model clean
 
 # Keyed on what is installed and on where: a moved checkout has a broken .venv.
 KEY := $(shell { pwd; cat pyproject.toml; } | cksum | tr ' ' -)
@@ -34,12 +34,15 @@ engine: $(INSTALLED)
 demo: setup
 	@.venv/bin/gate demo
 
-test: setup lint
-	@.venv/bin/pytest -n 2 --dist loadfile -m "not docker and not live and not soak"
-	@.venv/bin/pytest -m "docker and not live and not soak"
+test: setup lint browser
+	@.venv/bin/pytest -n 2 --dist loadfile -m "not docker and not live and not soak and not browser"
+	@.venv/bin/pytest -m "(docker or browser) and not live and not soak"
+
+browser:
+	@tests/browser.sh
 
 check: lint
-	@.venv/bin/pytest -q -m "not docker and not live and not slow and not soak"
+	@.venv/bin/pytest -q -m "not docker and not live and not slow and not soak and not browser"
 
 lint: $(INSTALLED)
 	@.venv/bin/ruff check --quiet

@@ -14,7 +14,7 @@ import pytest
 from golden import make
 
 from gate.backends.rundir import RunDir
-from gate.cli.report import report
+from gate.cli.report import report_one as report
 from gate.cli.show import show
 from gate.cli.verify import verify
 

@@ -175,8 +175,8 @@ def test_make_test_is_everything() -> None:
     assert all("pytest" in part for part in parts)
     chosen = [re.search(r'-m "(.+)"', part) for part in parts]
     assert [part[1] for part in chosen if part] == [
-        "not docker and not live and not soak",
-        "docker and not live and not soak",
+        "not docker and not live and not soak and not browser",
+        "(docker or browser) and not live and not soak",
     ]
 
 

@@ -21,7 +21,7 @@ from gate import engine, records
 from gate.backends.rundir import RunDir
 from gate.backends.scripted import MemoryLedger, ScriptedSource
 from gate.cli.derive import derive_summary
-from gate.cli.report import report
+from gate.cli.report import report_one as report
 from gate.cli.verify import read_whole, verify, verify_derived
 from gate.errors import SandboxError, SpecError
 from gate.history import fold

@@ -54,6 +54,8 @@ def _ending(output: Path) -> str:
     ending = format_of(output.name)
     if ending is None:
         raise SpecError(f"-o {output}: no format is called so: end the name in one of {', '.join(FORMATS)}")
+    if not output.parent.is_dir() or output.is_dir():
+        raise SpecError(f"-o {output}: no place for a file: name one in a folder that is there")
     return ending
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from html import unescape
 from importlib.metadata import version
 
 from gate.model import Json
@@ -49,7 +50,7 @@ def read_about(text: str, suffix: str) -> Json:
             found = json.loads(text)["about"]
         elif suffix == ".xml":
             match = re.search(r'<property name="gate-report" value="([^"]*)"', text)
-            found = json.loads(match[1].replace("&quot;", '"').replace("&amp;", "&")) if match else None
+            found = json.loads(unescape(match[1])) if match else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

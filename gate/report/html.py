@@ -166,7 +166,9 @@ def _sections(text: str) -> Iterator[dict[str, Any]]:
 
 def _html(text: str) -> str:
     html: str = _markdown().render(text)
-    html = re.sub(r"(?<=\d) %", "\u00a0%", html)
+    html = re.sub(
+        r"<td((?: style=\"[^\"]*\")?>[-+\d][^<]{0,30}</td>)", r'<td class="n"\1', html
+    )  # a figure stays whole
     return html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
 
 

@@ -12,6 +12,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -148,8 +149,8 @@ def honest_answers() -> dict[str, list[Answer]]:
 
 def ticks() -> Callable[[], str]:
     """A clock that is a second later each time."""
-    seconds = iter(range(3600))
-    return lambda: f"2026-01-02T03:{(now := next(seconds)) // 60:02d}:{now % 60:02d}.000000Z"
+    seconds = count()
+    return lambda: f"2026-01-02T{3 + (now := next(seconds)) // 3600:02d}:{now // 60 % 60:02d}:{now % 60:02d}.000000Z"
 
 
 def configuration(suites_digest: str, tasks: Sequence[Task], source: ScriptedSource) -> dict[str, Json]:

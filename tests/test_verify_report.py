@@ -1,0 +1,149 @@
+"""A report that was changed is found out; one that was moved finds its run, or says what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from golden import make
+from reported import tampered
+
+from gate.cli import app
+from gate.cli.verify_report import pieces
+
+
+def gate(*args: str | Path) -> int:
+    """The exit code of the command, in this process."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr(sys, "argv", ["gate", *map(str, args)])
+        app.run()
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with the golden run and its reports in every format that can be verified."""
+    shutil.copytree(make.RUN, tmp_path / "runs" / "one")
+    outputs = [part for ending in (".html", ".md", ".json", ".xml", ".csv") for part in ("-o", tmp_path / f"r{ending}")]
+    assert gate("report", tmp_path / "runs" / "one", *outputs) == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("ending", [".html", ".md", ".json", ".xml"])
+def test_a_report_derives_from_its_run(here: Path, ending: str) -> None:
+    """As it was written it verifies, also when the folder was moved as a whole."""
+    assert gate("verify", here / f"r{ending}") == 0
+    shutil.move(here / "runs", here / "away")
+    assert gate("verify", here / f"r{ending}") == 2
+    assert gate("verify", here / f"r{ending}", "--run", here / "away" / "one") == 0
+
+
+CHANGES = [
+    (".html", "3 of 4 (75.0 %)", "4 of 4 (75.0 %)"),
+    (".html", "<strong>75.0 %</strong>", "<strong>85.0 %</strong>"),
+    (".html", "<dd>{&#39;a&#39;: 1}</dd>", "<dd>{&#39;a&#39;: 2}</dd>"),
+    (".html", "def halves(number)", "def halves(numbers)"),
+    (".html", "class=\"task s-refused\"", "class=\"task s-delivered\""),
+    (".html", "passed only the visible tests (1)", "passed only the visible tests (0)"),
+    (".md", "3 of 4 (75.0 %)", "4 of 4 (75.0 %)"),
+    (".md", "| refused | 1 |", "| refused | 0 |"),
+    (".json", "\"delivered\": 3", "\"delivered\": 4"),
+    (".xml", "failures=\"2\"", "failures=\"0\""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ending", "old", "new"), CHANGES)
+def test_a_changed_claim_is_found(
+    here: Path, ending: str, old: str, new: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A number, a verdict, a program or a mark that was changed does not derive: exit 4, and where."""
+    tampered(here / f"r{ending}", old, new)
+    capsys.readouterr()
+    assert gate("verify", here / f"r{ending}", "--json") == 4
+    result = json.loads(capsys.readouterr().out)
+    assert (result["schema"], result["ok"], result["level"]) == ("gate.verify/1", False, "report")
+    assert all(found.keys() == {"where", "claimed", "derived"} for found in result["mismatches"])
+
+
+@pytest.mark.parametrize("ending", [".html", ".md", ".json"])
+@pytest.mark.parametrize("with_run", [True, False])
+def test_a_missing_premise_or_line_is_found(
+    here: Path, ending: str, with_run: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without its premise, or without the line on V ⊆ GT, a report fails, with its run at hand or without."""
+    path = here / f"r{ending}"
+    whole = path.read_text(encoding="utf-8")
+    if not with_run:
+        shutil.rmtree(here / "runs")
+    for pattern, where in (
+        (r"These numbers hold under one premise.{0,700}?how often\.", "the premise"),
+        (r"V (?:⊆|\\u2286) GT: no, the hidden tests contain the visible ones in . of . tasks", "V ⊆ GT"),
+    ):
+        cut, times = re.subn(pattern, "", whole, count=1, flags=re.DOTALL)
+        assert times == 1
+        path.write_text(cut, encoding="utf-8")
+        capsys.readouterr()
+        assert gate("verify", path, "--json") == 4
+        assert where in [found["where"] for found in json.loads(capsys.readouterr().out)["mismatches"]]
+
+
+def test_a_report_of_another_record_is_found(here: Path) -> None:
+    """A report does not derive from a run that went on after it was written, or from another run."""
+    other = make.make(here / "other", rounds=1)
+    assert gate("verify", here / "r.html", "--run", other.path) == 4
+
+
+def test_a_damaged_record_is_no_ground(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A ledger whose chain is broken verifies no report."""
+    tampered(here / "runs" / "one" / "ledger.jsonl", "wrong_answer", "wrong_answex")
+    assert gate("verify", here / "r.html") == 4
+    assert "a sound record" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.html", "<p>hello", "name it by --run"),
+        ("x.csv", "a,b", "name it by --run"),
+        ("x.png", "x", "nothing can be read from a picture"),
+        ("x.json", "[[[", ""),
+        ("x.html", '<script type="application/json" id="gate-report">[1]</script>', ""),
+    ],
+)
+def test_what_is_no_report_of_ours(
+    tmp_path: Path, name: str, content: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of somebody else's ends in a sentence or in what it lacks, never in a traceback."""
+    (tmp_path / name).write_text(content)
+    assert gate("verify", tmp_path / name) in (2, 4)
+    told = capsys.readouterr()
+    assert words in told.err + told.out or "premise" in told.out
+
+
+def test_a_run_s_own_report_is_verified_with_the_run(here: Path) -> None:
+    """`gate verify RUN/REPORT.md` is `gate verify RUN`."""
+    own = here / "runs" / "one" / "REPORT.md"
+    assert gate("verify", own) == 0
+    tampered(own, "3 of 4", "4 of 4")
+    assert gate("verify", own) == 4
+
+
+def test_outputs_that_cannot_be_written(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name without a format, a folder that is not there, several runs without an output: one sentence, exit 2."""
+    run = here / "runs" / "one"
+    assert gate("report", run, "-o", here / "x.pdf") == 2
+    assert "end the name in one of" in capsys.readouterr().err
+    assert gate("report", run, "-o", here / "nowhere" / "x.html") == 2
+    assert gate("report", run, run) == 2
+    assert gate("report", run, run, "-o", here / "two.html") == 0
+    assert gate("verify", here / "two.html") == 0
+
+
+def test_the_texts_of_a_page_have_their_places() -> None:
+    """Scripts and styles are no text; each text stands under the heading before it."""
+    page = "<style>a</style><h2>Counts</h2><p>1 of&nbsp;2</p><script>3</script><summary><b>t/1</b> x</summary><p>y</p>"
+    assert pieces(page) == [("Counts", "Counts"), ("Counts", "1 of 2"), ("t/1", "t/1"), ("x", "x"), ("x", "y")]
