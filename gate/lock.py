@@ -148,6 +148,8 @@ def read_lock(data: bytes, name: str) -> Lock:
 
 def _locked(found: Json, name: str, task_id: str) -> Locked:
     place = f"suites[{shown(task_id)}]"
+    if not task_id.isprintable():
+        raise SpecError(f"{name}: {place}: is no task id: {_AGAIN}")
     fields = _whole(found, _SUITE, name, place)
     if not _DIGEST.match(fields["digest"]):
         raise SpecError(f"{name}: {place}.digest: {shown(fields['digest'])} is no SHA-256 in hex: {_AGAIN}")

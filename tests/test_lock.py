@@ -89,6 +89,10 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "a key of another type": (edited(lambda tree: tree.update(gate=1)), "the lock: gate is 1, of the wrong type"),
     "no bank": (edited(lambda tree: tree["bank"].pop("name")), "bank: should be an object with name, digest"),
     "a suite that is none": (edited(lambda tree: tree["suites"].update({"t/1": 5})), "suites['t/1']: should be"),
+    "a task id that a terminal obeys": (
+        edited(lambda tree: tree["suites"].update({"\x1b[2J": tree["suites"]["t/1"]})),
+        r"suites['\x1b[2J']: is no task id",
+    ),
     "a count that is true": (edited(lambda tree: tree["suites"]["t/1"].update(visible=True)), "visible is true"),
     "a digest that is none": (edited(lambda tree: tree["suites"]["t/1"].update(digest="no")), "'no' is no SHA-256"),
     "a changed digest": (edited(lambda tree: tree["suites"]["t/1"].update(digest="0" * 64)), "a line was changed"),
