@@ -41,6 +41,7 @@ _SPLIT_CHARACTER = "[\ud800-\udbff][\udc00-\udfff]"  # JSON text would join the 
 _search = re.search  # a candidate may replace the name
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_PLAIN = (bool, int, str)  # stand for themselves in any case; a float may be beyond the doubles
 _type_name = type.__dict__["__name__"].__get__  # a metaclass cannot override it
 
 
@@ -232,7 +233,7 @@ _ENCODERS: tuple[tuple[type, Callable[[Any, _Budget, int], Any]], ...] = (
 
 def dumps(tagged: Any) -> str:
     """The text of some tagged JSON: one line, ASCII only, lone surrogates escaped."""
-    return _to_text(tagged)
+    return "".join(_pieces(tagged, 0))
 
 
 def decode(tagged: Any, *, max_nodes: int = MAX_NODES) -> Any:
@@ -247,6 +248,8 @@ def decode(tagged: Any, *, max_nodes: int = MAX_NODES) -> Any:
         CodecError: An unknown or malformed tag, a float beyond the doubles, two equal
             keys or members, a key that cannot be one, too many levels.
     """
+    if max_nodes > 0 and (tagged is None or type(tagged) in _PLAIN):  # most are
+        return tagged
     return _decode(tagged, _Budget(max_nodes), 0)
 
 
@@ -426,7 +429,9 @@ def loads(data: bytes, *, max_depth: int = 3 * MAX_DEPTH + 50) -> Any:
     if data.count(b"[") + data.count(b"{") > max_depth and nesting(data) > max_depth:
         raise CodecError("nested deeper than %d levels" % max_depth)
     try:
-        return _from_text(data.decode("utf-8"))
+        text = data.decode("utf-8")
+        value, end = _scan(text)
+        return value if end == len(text) else _from_text(text)
     except CodecError:
         raise
     except UnicodeDecodeError:
@@ -465,6 +470,20 @@ def _finite(text: str) -> float:
     return number
 
 
+def _scan(text: str) -> tuple[Any, int]:
+    """The value that a text begins with and where it ends; (None, -1) where it begins with none."""
+    try:
+        value, end = _scan_once(text, 0)
+    except StopIteration:  # it begins with white space, or with no value
+        return None, -1
+    return value, end
+
+
 # Made once: beside a candidate, `json.dumps` and `json.loads` may have become something else.
-_to_text = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-_from_text = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_float=_finite).decode
+# The encoder itself: `JSONEncoder.encode` makes one for each text, which takes longer than a small one does.
+_pieces = json.encoder.c_make_encoder(  # type: ignore[attr-defined]  # typeshed has no accelerators
+    None, None, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
+)
+_decoder = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_float=_finite)
+_from_text = _decoder.decode
+_scan_once = _decoder.scan_once  # type: ignore[attr-defined]  # without the patterns for white space, which cost more

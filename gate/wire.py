@@ -99,16 +99,25 @@ def encode_request(
         limits: Only the output limit goes in; time and memory are held from outside.
         wall_s: When the runner gives up by itself, should nobody outside be left.
     """
+    return encode_header(code, entry_point, len(calls), limits, wall_s=wall_s) + encode_calls(calls)
+
+
+def encode_header(code: bytes, entry_point: str | None, calls: int, limits: Limits, *, wall_s: float) -> bytes:
+    """The first line of a request: all but the calls, of which it says how many follow."""
     header = {
         "mode": "program" if entry_point is None else "function",
         "entry_point": entry_point,
         "code": base64.b64encode(code).decode("ascii"),
-        "calls": len(calls),
+        "calls": calls,
         "max_bytes": limits.output_kb * 1024,
         "wall_s": wall_s,
     }
-    lines = [header, *(call.as_json() for call in calls)]
-    return b"".join(values.dumps(line).encode("ascii") + b"\n" for line in lines)
+    return values.dumps(header).encode("ascii") + b"\n"
+
+
+def encode_calls(calls: Sequence[Call]) -> bytes:
+    """The other lines of a request, which are the same for all candidates of a task."""
+    return b"".join(values.dumps(call.as_json()).encode("ascii") + b"\n" for call in calls)
 
 
 class StreamSplitter:
@@ -306,7 +315,7 @@ class ReplyReader:
             Violation: The protocol was broken.
             Flood: More than the limit came back.
         """
-        within = data[: self._left_bytes]
+        within = data if len(data) <= self._left_bytes else data[: self._left_bytes]
         self._left_bytes -= len(within)
         first, *rest = within.split(b"\n")
         self._extend_line(first)
@@ -392,6 +401,8 @@ def parse_reply(record: dict[str, Json], *, program: bool) -> Reply:
     Raises:
         Violation: The record is of no known kind, or of the other mode's.
     """
+    if not program and len(record) == 2 and "value" in record:  # most are
+        return Reply(kind="returned", value=record["value"])
     match {key: value for key, value in record.items() if key != "i"}:
         case {"printed": str(text), "status": status, **rest} if program and not rest and _is_status(status):
             return Reply(kind="printed", value={"$bytes": _checked_base64(text)}, status=status)

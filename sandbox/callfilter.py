@@ -5,9 +5,14 @@ address family has to be judged), file handles, asynchronous I/O rings, message 
 that can be set, and filters of one's own. New namespaces, mounts, ptrace, keys and bpf are in
 neither. Whatever is not named is refused with EPERM, as the container's filter does it.
 
-The program is classic BPF (linux/filter.h, linux/seccomp.h): a check of the machine, then a
-binary search over the ranges of allowed numbers, then the arguments of the few calls that
-are allowed in part. Standard library only.
+It is two programs, of which the kernel holds a process to both. The first is long and costs
+a candidate nothing: the zygote takes it on once, and what it forks has it. Beyond the list it
+allows the three calls with which a candidate's world is made. The second is short, refuses
+these, and is taken on when that world is made.
+
+A program is classic BPF (linux/filter.h, linux/seccomp.h): a check of the machine, then the
+arguments of the few calls that are allowed in part, then a binary search over the ranges of
+allowed numbers. Standard library only.
 """
 
 from __future__ import annotations
@@ -91,15 +96,16 @@ pkey_mprotect=288 pkey_alloc=289 pkey_free=290 statx=291 rseq=293 pidfd_send_sig
 close_range=436 openat2=437 faccessat2=439 epoll_pwait2=441 process_mrelease=448 futex_waitv=449 cachestat=451
 fchmodat2=452 map_shadow_stack=453 futex_wake=454 futex_wait=455 futex_requeue=456 mseal=462
 """
-# By os.uname().machine: the AUDIT_ARCH value, the allowed calls, and those that are judged by an argument.
+# By os.uname().machine: the AUDIT_ARCH value, the allowed calls, those that are judged by an argument, and
+# those that the zygote needs for a candidate's world, beside `clone` with any flags.
 MACHINES = {
-    "x86_64": (0xC000003E, X86_64, {"clone": 56, "clone3": 435, "socketpair": 53}),
-    "aarch64": (0xC00000B7, AARCH64, {"clone": 220, "clone3": 435, "socketpair": 199}),
+    "x86_64": (0xC000003E, X86_64, {"clone": 56, "clone3": 435, "socketpair": 53}, {"mount": 165, "setns": 308}),
+    "aarch64": (0xC00000B7, AARCH64, {"clone": 220, "clone3": 435, "socketpair": 199}, {"mount": 40, "setns": 268}),
 }
 
 
-def program() -> bytes:
-    """The filter for this machine, as an array of struct sock_filter.
+def programs() -> tuple[bytes, bytes]:
+    """The zygote's filter and what a candidate takes on beyond it, as arrays of struct sock_filter.
 
     Raises:
         OSError: There is none for this machine.
@@ -110,26 +116,25 @@ def program() -> bytes:
     return assemble(*MACHINES[machine])
 
 
-def assemble(audit: int, allowed: str, judged: dict[str, int]) -> bytes:
-    """The filter for one machine."""
+def assemble(audit: int, allowed: str, judged: dict[str, int], world: dict[str, int]) -> tuple[bytes, bytes]:
+    """Both filters for one machine."""
     refuse, allow = step(RETURN, ERRNO | EPERM), step(RETURN, ALLOW)
-    return b"".join(
-        [
-            *(step(LOAD, MACHINE), step(EQUAL, audit, 1, 0), refuse, step(LOAD, NUMBER)),
-            *(
-                step(EQUAL, judged["clone"], 0, 4),
-                step(LOAD, FIRST_ARGUMENT),
-                step(ANY_OF, CLONE_NEW, 0, 1),
-                refuse,
-                allow,
-            ),
-            # Its flags are behind a pointer, where no filter sees them: libc falls back to clone.
-            *(step(EQUAL, judged["clone3"], 0, 1), step(RETURN, ERRNO | ENOSYS)),
-            *(step(EQUAL, judged["socketpair"], 0, 4), step(LOAD, FIRST_ARGUMENT), step(EQUAL, AF_UNIX, 1, 0)),
-            *(refuse, allow),
-            *search(edges(numbers(allowed)), starts_allowed=False),
-        ]
-    )
+    begin = (step(LOAD, MACHINE), step(EQUAL, audit, 1, 0), refuse, step(LOAD, NUMBER))
+    zygotes = [
+        *begin,
+        # Its flags are behind a pointer, where no filter sees them: libc falls back to clone.
+        *(step(EQUAL, judged["clone3"], 0, 1), step(RETURN, ERRNO | ENOSYS)),
+        *(step(EQUAL, judged["socketpair"], 0, 4), step(LOAD, FIRST_ARGUMENT), step(EQUAL, AF_UNIX, 1, 0)),
+        *(refuse, allow),
+        *search(edges([*numbers(allowed), judged["clone"], *world.values()]), starts_allowed=False),
+    ]
+    candidates = [
+        *begin,
+        *(part for number in world.values() for part in (step(EQUAL, number, 0, 1), refuse)),
+        *(step(EQUAL, judged["clone"], 0, 3), step(LOAD, FIRST_ARGUMENT), step(ANY_OF, CLONE_NEW, 0, 1)),
+        *(refuse, allow),
+    ]
+    return b"".join(zygotes), b"".join(candidates)
 
 
 def step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -15,11 +15,11 @@ and whenever something is not as it should be: then the driver judges that candi
 
 from __future__ import annotations
 
+import _socket
 import json
 import os
 import select
 import signal
-import socket
 import struct
 import sys
 import time
@@ -46,7 +46,7 @@ NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
 
 def main() -> Callable[[], object]:
     """Never returns in the broker; in a program's process, with what it has to run."""
-    control, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control, end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
         pid = zygote.fork()
     except OSError as exc:
@@ -69,7 +69,7 @@ class Broker:
         pid: The zygote's pid.
     """
 
-    def __init__(self, control: socket.socket, pid: int) -> None:
+    def __init__(self, control: _socket.socket, pid: int) -> None:
         self._control = control
         self._zygote = pid
         self._buffer = bytearray()
@@ -110,11 +110,11 @@ class Broker:
         self._buffer += data
 
     def _run(self, flags: int, cpu_s: int, wall_s: int, length: int) -> None:
-        replies, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        replies, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         printed, printed_end = os.pipe()
         given = struct.pack("=2i", theirs.fileno(), printed_end)
         request = zygote.REQUEST.pack(bool(flags & PROGRAM), cpu_s)
-        self._control.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, given)])
+        self._control.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, given)])
         theirs.close()
         os.close(printed_end)
         self._send(replies, length)
@@ -124,7 +124,7 @@ class Broker:
             replies.close()
             os.close(printed)
 
-    def _send(self, candidate: socket.socket, length: int) -> None:
+    def _send(self, candidate: _socket.socket, length: int) -> None:
         """The request, as it comes; nothing is blocked by it, for nothing runs before it has been read."""
         lives = True
         while length:

@@ -21,12 +21,12 @@ candidate that takes this process over can only answer, which it could do anyway
 from __future__ import annotations
 
 import _ctypes
+import _signal  # type: ignore[import-not-found]  # `signal` without its enumerations
 import binascii
 import importlib.machinery
 import json
 import os
 import select
-import signal
 import sys
 import time
 import types
@@ -41,19 +41,23 @@ if MYPY:
 
 SOURCE_DIR = "/src"
 MODULE_NAME = "solution"
+SOURCE_PATH = "/src/solution.py"
 READY_WAIT_S = 900.0
 TICK_S = 0.05
 MESSAGE_CHARS = 2000
 PIPE_CHUNK_BYTES = 1 << 16
+OURS = ("runner", "values", "cell", "zygote", "callfilter")
 _PR_SET_DUMPABLE = 4
 
 # What a candidate may replace for reasons of its own is held here: it must not change how the runner ends.
-_write = os.write
-_exit = os._exit
-_getpid = os.getpid
-_from_text = json.JSONDecoder().decode
+_open, _read, _write, _close, _exit = os.open, os.read, os.write, os.close, os._exit
+_chmod, _fchmod, _getpid, _monotonic = os.chmod, os.fchmod, os.getpid, time.monotonic
+_scan_once = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # typeshed does not know it
+_call = _ctypes.call_function
 _prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # the process itself
-_streams = (sys.stdout, sys.stderr)
+_SOURCE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_SIGINT, _set_signal, _raise_interrupt = _signal.SIGINT, _signal.signal, _signal.default_int_handler
+_flushes = (sys.stdout.flush, sys.stderr.flush)
 _EXCEPTIONS = {
     thing: thing.__name__
     for thing in vars(__import__("builtins")).values()
@@ -85,11 +89,12 @@ class Channel:
         scanned = 0
         while (end := self._buffer.find(b"\n", scanned)) < 0:
             scanned = len(self._buffer)
-            if not select.select([self.requests], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                os._exit(0)
-            chunk = os.read(self.requests, PIPE_CHUNK_BYTES)
+            # In a cell nothing comes late: the broker has the whole request, and an eye on the time.
+            if self.stays and not select.select([self.requests], [], [], max(0.0, deadline - _monotonic()))[0]:
+                _exit(0)
+            chunk = _read(self.requests, PIPE_CHUNK_BYTES)
             if not chunk:
-                os._exit(0)
+                _exit(0)
             self._buffer += chunk
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
@@ -108,22 +113,27 @@ class Job:
     """One request, with its calls still as text: each is decoded afresh when it is made."""
 
     def __init__(self, channel: Channel) -> None:
-        deadline = time.monotonic() + READY_WAIT_S
-        header: Any = _from_text(channel.read_line(deadline).decode())
+        deadline = _monotonic() + READY_WAIT_S
+        header = from_text(channel.read_line(deadline))
         self.program: bool = header["mode"] == "program"
         self.entry_point: str = header["entry_point"]
         self.code = binascii.a2b_base64(header["code"])
         self.max_bytes: int = header["max_bytes"]
-        self.deadline: float = time.monotonic() + header["wall_s"]
+        self.deadline: float = _monotonic() + header["wall_s"]
         self.calls = [channel.read_line(deadline) for _ in range(header["calls"])]
 
     def call(self, index: int) -> Any:
-        return _from_text(self.calls[index].decode())
+        return from_text(self.calls[index])
+
+
+def from_text(line: bytes) -> Any:
+    """What one line of the request says; it is our own, so it is one value and nothing else."""
+    return _scan_once(line.decode(), 0)[0]
 
 
 def serve() -> Callable[[], object]:
     """Answer one request; returns only in a program's child, with what it has to run."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 ignores what it does not handle
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # process 1 ignores what it does not handle
     set_dumpable(False)
     channel = Channel(os.dup(0), os.dup(1), stays=True)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -132,17 +142,17 @@ def serve() -> Callable[[], object]:
     os.dup2(2, 1)
     channel.reply({"ready": 1, "python": sys.version.split()[0]})
     job = Job(channel)
-    path = write_source(job.code)
-    return serve_program(channel, job, path) if job.program else serve_function(channel, job, path)
+    write_source(job.code)
+    return serve_program(channel, job) if job.program else serve_function(channel, job)
 
 
-def serve_function(channel: Channel, job: Job, path: str) -> NoReturn:
+def serve_function(channel: Channel, job: Job) -> NoReturn:
     """One child that answers all calls; its death is always reported."""
     pid = os.fork()
     if pid == 0:
         become_candidate(channel)
         go_first()
-        answer_calls(channel, job, path)
+        answer_calls(channel, job, empty_module)
         flush_streams()
         _exit(0)
     child = os.pidfd_open(pid)
@@ -153,10 +163,27 @@ def serve_function(channel: Channel, job: Job, path: str) -> NoReturn:
     wait_for_the_end(channel, job)
 
 
-def serve_program(channel: Channel, job: Job, path: str) -> Callable[[], object]:
+def answer_in_cell(channel: Channel, after: list[tuple[Callable[[Any], object], Any]]) -> NoReturn:
+    """The candidate of a function task in a cell, where this very process answers all calls.
+
+    Args:
+        channel: Not used before.
+        after: What is to be done after a fork, and the modules with which.
+    """
+    job = Job(channel)
+    write_source(job.code)
+    for start, module in after:
+        start(module)
+    become_candidate(channel)
+    answer_calls(channel, job, empty_module)
+    flush_streams()
+    _exit(0)
+
+
+def serve_program(channel: Channel, job: Job) -> Callable[[], object]:
     """One child a call; each comes back here as a return, the supervisor never."""
     for index in range(len(job.calls)):
-        program = run_program(channel, job, index, path)
+        program = run_program(channel, job, index)
         if program is not None:
             return program
     channel.reply({"end": len(job.calls)})
@@ -170,24 +197,23 @@ def set_dumpable(whether: bool) -> None:
     Raises:
         OSError: The kernel would not have it.
     """
-    if _ctypes.call_function(_prctl, (_PR_SET_DUMPABLE, int(whether), 0, 0, 0)) != 0:
+    if _call(_prctl, (_PR_SET_DUMPABLE, int(whether), 0, 0, 0)) != 0:
         raise OSError("prctl(PR_SET_DUMPABLE) failed")
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[_write(descriptor, view) :]
+    written = _write(descriptor, data)
+    while written < len(data):
+        written += _write(descriptor, memoryview(data)[written:])
 
 
-def write_source(code: bytes) -> str:
+def write_source(code: bytes) -> None:
     """The candidate as a real file, read-only once written."""
-    path = os.path.join(SOURCE_DIR, MODULE_NAME + ".py")
-    with open(path, "wb") as file:
-        file.write(code)
-    os.chmod(path, 0o555)
-    os.chmod(SOURCE_DIR, 0o555)
-    return path
+    descriptor = _open(SOURCE_PATH, _SOURCE_FLAGS, 0o600)
+    write_all(descriptor, code)
+    _fchmod(descriptor, 0o555)
+    _close(descriptor)
+    _chmod(SOURCE_DIR, 0o555)
 
 
 def go_first() -> None:
@@ -202,10 +228,16 @@ def go_first() -> None:
 
 def become_candidate(channel: Channel) -> None:
     """Leave the supervisor behind: no request pipe, none of its modules by name."""
-    os.close(channel.requests)
+    _close(channel.requests)
     set_dumpable(True)  # inherited; a closed process could not open its own files in /proc either
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for name in ("runner", "values", "zygote", "callfilter"):
+    _set_signal(_SIGINT, _raise_interrupt)
+    if channel.stays:
+        hide()  # a zygote has done so before
+
+
+def hide() -> None:
+    """No module of ours by name, and the candidate's folder first where modules are looked for."""
+    for name in OURS:
         sys.modules.pop(name, None)
     sys.path[0] = SOURCE_DIR
     sys.dont_write_bytecode = True
@@ -213,9 +245,9 @@ def become_candidate(channel: Channel) -> None:
 
 def flush_streams() -> None:
     """Have what was printed on its way; a candidate may have closed the streams."""
-    for stream in _streams:
+    for flush in _flushes:
         try:
-            stream.flush()
+            flush()
         except (ValueError, OSError):
             continue
 
@@ -240,25 +272,25 @@ def wait_for_the_end(channel: Channel, job: Job) -> NoReturn:
     os._exit(0)
 
 
-def compile_source(code: bytes, path: str) -> tuple[types.CodeType | None, str]:
-    """The candidate's code object, or None and what is wrong with the text."""
+def compile_source(code: bytes) -> tuple[types.CodeType | None, str]:
+    """The candidate's code object, as an import would make it, or None and what is wrong with the text."""
     try:
-        return importlib.machinery.SourceFileLoader(MODULE_NAME, path).source_to_code(code, path), ""
+        return compile(code, SOURCE_PATH, "exec", dont_inherit=True), ""
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as exc:
         return None, describe(exc)
 
 
-def answer_calls(channel: Channel, job: Job, path: str) -> None:
+def answer_calls(channel: Channel, job: Job, module: types.ModuleType) -> None:
     """Load the module, then make the calls in order in this one process."""
-    sys.argv[:] = [path]
+    sys.argv[:] = [SOURCE_PATH]
     sys.modules["__main__"] = types.ModuleType("__main__")
-    code, fault = compile_source(job.code, path)
+    code, fault = compile_source(job.code)
     if code is None:
         channel.reply({"load": "syntax_error", "message": fault})
         return
     asked = _getpid()
     try:
-        function = find_entry_point(load_module(code, path), job.entry_point)
+        function = find_entry_point(load_module(code, module), job.entry_point)
         end_a_copy(asked)
     except BaseException as exc:
         if _getpid() != asked:
@@ -292,16 +324,25 @@ def end_a_copy(asked: int) -> None:
         raise SystemExit
 
 
-def load_module(code: types.CodeType, path: str) -> Any:
+def new_module() -> types.ModuleType:
+    """The module that a candidate's text is run as, still empty: one like any other."""
+    loader = importlib.machinery.SourceFileLoader(MODULE_NAME, SOURCE_PATH)
+    spec = importlib.machinery.ModuleSpec(MODULE_NAME, loader, origin=SOURCE_PATH)
+    spec.has_location = True
+    module = types.ModuleType(MODULE_NAME)
+    names = vars(module)
+    names.update(__spec__=spec, __loader__=loader, __file__=SOURCE_PATH, __cached__=spec.cached, __package__="")
+    return module
+
+
+empty_module = new_module()  # made before the candidate is known, so that it need not wait for it
+
+
+def load_module(code: types.CodeType, module: types.ModuleType) -> Any:
     """Run the candidate's text as a module that is registered like any other.
 
     What is found under its name afterwards counts, as it does for `import`.
     """
-    loader = importlib.machinery.SourceFileLoader(MODULE_NAME, path)
-    spec = importlib.machinery.ModuleSpec(MODULE_NAME, loader, origin=path)
-    spec.has_location = True
-    module = types.ModuleType(MODULE_NAME)
-    vars(module).update(__spec__=spec, __loader__=loader, __file__=path, __cached__=spec.cached, __package__="")
     sys.modules[MODULE_NAME] = module
     exec(code, module.__dict__)
     return sys.modules.get(MODULE_NAME, module)
@@ -351,7 +392,7 @@ def describe(exc: BaseException) -> str:
     return ("%s: %s" % (type.__dict__["__name__"].__get__(type(exc)), text))[:MESSAGE_CHARS]
 
 
-def run_program(channel: Channel, job: Job, index: int, path: str) -> Callable[[], object] | None:
+def run_program(channel: Channel, job: Job, index: int) -> Callable[[], object] | None:
     """Run the candidate as a program on one input.
 
     In the supervisor the reply is sent and None returned; in the child what it has to
@@ -367,12 +408,12 @@ def run_program(channel: Channel, job: Job, index: int, path: str) -> Callable[[
         os.close(channel.replies)
         os.close(stdout)
         os.close(fault)
-        code, message = compile_source(job.code, path)
+        code, message = compile_source(job.code)
         if code is None:
             write_all(fault_end, message.encode("utf-8", "replace"))
             os._exit(0)
         os.close(fault_end)
-        return prepare_program(code, path, job.call(index)["stdin"], stdout_end)
+        return prepare_program(code, job.call(index)["stdin"], stdout_end)
     os.close(stdout_end)
     os.close(fault_end)
     output, status = drain(channel, job, pid, stdout)
@@ -392,7 +433,7 @@ def run_program(channel: Channel, job: Job, index: int, path: str) -> Callable[[
     return None
 
 
-def prepare_program(code: types.CodeType, path: str, stdin: str, stdout: int) -> Callable[[], object]:
+def prepare_program(code: types.CodeType, stdin: str, stdout: int) -> Callable[[], object]:
     """Make this process look like `python solution.py < input > output`."""
     file = os.memfd_create("input", 0)
     write_all(file, stdin.encode("utf-8", "surrogatepass"))
@@ -403,9 +444,9 @@ def prepare_program(code: types.CodeType, path: str, stdin: str, stdout: int) ->
     os.close(stdout)
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
     sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
-    sys.argv[:] = [path]
+    sys.argv[:] = [SOURCE_PATH]
     module = types.ModuleType("__main__")
-    module.__file__ = path
+    module.__file__ = SOURCE_PATH
     vars(module)["__builtins__"] = __builtins__
     sys.modules["__main__"] = module
     return lambda: exec(code, module.__dict__)
@@ -423,7 +464,7 @@ def drain(channel: Channel, job: Job, child: int, stdout: int) -> tuple[bytes, i
             take(stdout, output, job.max_bytes)
             return bytes(output), status
         if len(output) > job.max_bytes:
-            os.kill(child, signal.SIGKILL)
+            os.kill(child, _signal.SIGKILL)
         if channel.is_closed(0) or time.monotonic() > job.deadline:
             os._exit(0)
         if at_end or len(output) > job.max_bytes:
@@ -449,7 +490,7 @@ def take(stdout: int, output: bytearray, max_bytes: int) -> bool:
 def end_leftovers() -> None:
     """Kill and reap whatever the program left behind; process 1 itself is not hit."""
     try:
-        os.kill(-1, signal.SIGKILL)
+        os.kill(-1, _signal.SIGKILL)
         while True:
             os.waitpid(-1, 0)
     except (ProcessLookupError, ChildProcessError):

@@ -270,7 +270,7 @@ def without_namespace(name: str) -> str:
 def without_limit(name: str) -> str:
     """A statement that leaves one limit out."""
     return (
-        "honest = zygote.resource.setrlimit; zygote.resource.setrlimit = lambda limit, bounds: "
+        "honest = zygote._setrlimit; zygote._setrlimit = lambda limit, bounds: "
         f"None if limit == zygote.resource.{name} else honest(limit, bounds)"
     )
 
@@ -290,7 +290,15 @@ LEFT_OUT = {
     "the empty /sys": ("zygote.HIDDEN = tuple(n for n in zygote.HIDDEN if n != 'sys')", "/sys is not empty"),
     "the read-only root": ("zygote.MS_RDONLY = 0", "/ can be written"),
     "dropping capabilities": ("zygote.drop_capabilities = lambda every, left: None", "CapEff is"),
-    "the filter": ("zygote.take_on = lambda rules: None", "the system call filter permits"),
+    "both filters": ("zygote.take_on = lambda rules: None", "the system call filter permits"),
+    "the candidate's filter": (
+        "honest = zygote.take_on; zygote.take_on = lambda rules, n=[]: n or (n.append(1), honest(rules))",
+        "the system call filter permits setns, mount, new user namespaces",
+    ),
+    "the zygote's filter": (
+        "honest = zygote.take_on; zygote.take_on = lambda rules, n=[]: honest(rules) if n else n.append(1)",
+        "the system call filter permits unshare",
+    ),
     "the CPU limit": (without_limit("RLIMIT_CPU"), "the limit on CPU time is none"),
     "the address space limit": (
         without_limit("RLIMIT_AS"),

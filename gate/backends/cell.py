@@ -17,8 +17,8 @@ the limits of CPU time, nor notice a kill for memory.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -75,6 +75,15 @@ class Cell:
         return self.used < RECYCLE_AFTER and self.box.is_alive()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spelled:
+    """Some calls as a request has them, and their digest."""
+
+    calls: tuple[Call, ...]
+    lines: bytes
+    digest: str
+
+
 class CellSandbox:
     """Use as an async context manager.
 
@@ -104,8 +113,9 @@ class CellSandbox:
         self._concurrency = concurrency
         self._slots = anyio.CapacityLimiter(concurrency)
         self._threads = anyio.CapacityLimiter(concurrency + 4)
-        self._door = anyio.Lock()
+        self._door = anyio.Lock(fast_acquire=True)
         self._idle: list[Cell] = []  # the one used last stands last
+        self._spelled: dict[tuple[int, ...], Spelled] = {}  # by the calls' identities: those in it are kept
         self.boxes = Boxes(
             client,
             image.id,
@@ -147,12 +157,14 @@ class CellSandbox:
         alone: bool = False,
     ) -> Observation:
         """See `gate.seams.Sandbox`; `where` says which boundary it was, and why where it is not the cell."""
-        async with self._slot(alone):
-            try:
-                return await self._observe(candidate, entry_point, calls, limits, seed=seed, alone=alone)
-            except Surprise as exc:
-                seen = await self.container.observe(candidate, entry_point, calls, limits, seed=seed, alone=alone)
-                return replace(seen, where={**seen.where, "instead_of_cell": str(exc)})
+        slots = await self._take_slots(self._concurrency if alone else 1)
+        try:
+            return await self._observe(candidate, entry_point, calls, limits, seed=seed, alone=alone)
+        except Surprise as exc:
+            seen = await self.container.observe(candidate, entry_point, calls, limits, seed=seed, alone=alone)
+            return replace(seen, where={**seen.where, "instead_of_cell": str(exc)})
+        finally:
+            self._leave_slots(slots)
 
     async def find_weaknesses(self) -> list[str]:
         """What does not hold of a candidate's processes, seen from outside; nothing seen is a finding too.
@@ -213,8 +225,10 @@ class CellSandbox:
             SandboxError: The engine could not make one.
         """
         wall_s = MAX_TOTAL_WALL_S + wire.BACKSTOP_S
+        spelled = self._spell(calls)
+        header = wire.encode_header(candidate.code_bytes, entry_point, len(calls), limits, wall_s=wall_s)
         request = wire.encode_cell_run(
-            wire.encode_request(candidate.code_bytes, entry_point, calls, limits, wall_s=wall_s),
+            header + spelled.lines,
             program=entry_point is None,
             inspect=inspect,
             cpu_s=BACKSTOP_FACTOR * limits.total_cpu_s,
@@ -247,8 +261,7 @@ class CellSandbox:
             "alone": alone,
             "counters": cell.counters.source,
         }
-        calls_digest = digest_json([call.as_json() for call in calls])
-        return observation(candidate.digest, calls_digest, exchange, remains, where), ending.seen
+        return observation(candidate.digest, spelled.digest, exchange, remains, where), ending.seen
 
     async def _end(
         self, cell: Cell, exchange: Exchange, splitter: wire.CellSplitter
@@ -263,8 +276,9 @@ class CellSandbox:
         if exchange.exit is Exit.FAULT:
             raise Surprise(exchange.detail)
         try:
-            if exchange.exit is not None or not await see_off(cell.box, splitter, GRACE_S):
-                await send(cell.box.socket, b"" if splitter.is_over else wire.CELL_KILL)
+            gone = splitter.is_over or (exchange.exit is None and await see_off(cell.box, splitter, GRACE_S))
+            if not gone:
+                await send(cell.box.socket, wire.CELL_KILL)
                 if not await see_off(cell.box, splitter, KILL_S):
                     raise Surprise("the candidate could not be killed in time")
             ending = splitter.ending()
@@ -278,20 +292,37 @@ class CellSandbox:
         counted = Reading(cpu_s=cell.counters.read_cpu_s(), memory_bytes=ending.memory_bytes, oom_kills=0)
         return Remains(reading=counted), ending
 
-    @asynccontextmanager
-    async def _slot(self, alone: bool) -> AsyncIterator[None]:
-        """A place to run in, or all of them."""
-        tokens = [object() for _ in range(self._concurrency if alone else 1)]
+    async def _take_slots(self, number: int) -> list[object]:
+        """Places to run in: one of them, or all; whoever waits for all lets nobody by."""
         taken: list[object] = []
         try:
             async with self._door:
-                for token in tokens:
-                    await self._slots.acquire_on_behalf_of(token)
+                for _ in range(number):
+                    token = object()
+                    try:
+                        self._slots.acquire_on_behalf_of_nowait(token)  # without a turn of the event loop
+                    except anyio.WouldBlock:
+                        await self._slots.acquire_on_behalf_of(token)
                     taken.append(token)
-            yield
-        finally:
-            for token in taken:
-                self._slots.release_on_behalf_of(token)
+        except BaseException:
+            self._leave_slots(taken)
+            raise
+        return taken
+
+    def _leave_slots(self, taken: list[object]) -> None:
+        for token in taken:
+            self._slots.release_on_behalf_of(token)
+
+    def _spell(self, calls: Sequence[Call]) -> Spelled:
+        """What is the same for all candidates of a task, which come one after the other: found once."""
+        key = tuple(map(id, calls))
+        spelled = self._spelled.get(key)
+        if spelled is None:
+            if len(self._spelled) >= 2 * self._concurrency:
+                del self._spelled[next(iter(self._spelled))]
+            lines, digest = wire.encode_calls(calls), digest_json([call.as_json() for call in calls])
+            spelled = self._spelled[key] = Spelled(calls=tuple(calls), lines=lines, digest=digest)
+        return spelled
 
     async def _take(self, kind: Kind) -> Cell:
         """A cell of that kind; the one that has rested least, so that few are kept in use.

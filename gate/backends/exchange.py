@@ -119,10 +119,12 @@ async def _read_replies(
     started_s = step_s = anyio.current_time()
     started_cpu_s = step_cpu_s = exchange.cpu_before_s
     waiting = Waiting(counters, started_s)
-    while exchange.reader.phase is not wire.Phase.ENDED:
+    while True:
         with anyio.move_on_after(TICK_S):
             await anyio.wait_readable(connection)
             if receive(connection, exchange):
+                if exchange.reader.phase is wire.Phase.ENDED:
+                    return
                 step_s, step_cpu_s = anyio.current_time(), counters.read_cpu_s()
                 waiting.step(step_s)
                 continue
