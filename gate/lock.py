@@ -170,6 +170,21 @@ def _whole(found: Json, form: Mapping[str, type], name: str, place: str) -> dict
     return found
 
 
+def lock_json_schema() -> dict[str, Json]:
+    """The JSON Schema of a lock, made from the tables that read it."""
+    suites = {"type": "object", "additionalProperties": _object(_SUITE)}
+    head = _object(_HEAD, schema={"const": SCHEMA}, bank=_object(_BANK), suites=suites)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Lock", **head}
+
+
+def _object(form: Mapping[str, type], **parts: Json) -> dict[str, Json]:
+    names = {str: "string", int: "integer"}
+    fields = {key: parts[key] if key in parts else {"type": names[kind]} for key, kind in form.items()}
+    if "digest" in fields:
+        fields["digest"]["pattern"] = f"^{_DIGEST.pattern[:-2]}$"
+    return {"type": "object", "properties": fields, "required": list(form), "additionalProperties": False}
+
+
 def differences(lock: Lock, tasks: Iterable[Task]) -> Differences:
     """What tells the tasks of a bank from those that were bound."""
     changed, new, there = [], [], []

@@ -271,6 +271,13 @@ def test_verify_finds_a_run_that_was_bound_by_another_lock(here: Path) -> None:
     assert verified(here / "run", lock=here / "other.lock") == (4, ["run.json: bind"])
 
 
+def test_a_lock_is_for_a_run_and_not_for_its_report(here: Path) -> None:
+    """What a lock says of a report alone would be nothing, so it is refused."""
+    (here / "x.html").write_text("")
+    with pytest.raises(SpecError, match="name the run"):
+        verify(here / "x.html", head=None, as_json=True, lock=here / "bank.lock")
+
+
 def test_verify_holds_a_bank_against_its_lock(here: Path) -> None:
     """`gate verify bank.lock --bank BANK` is 0 for the bound bank, and 4 with each suite that changed, came or went."""
     lock, bank = here / "bank.lock", str(here / "bank.jsonl")

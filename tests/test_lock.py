@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -107,6 +108,17 @@ def test_what_is_no_lock_is_one_sentence(case: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_lock(data, "bank.lock")
     assert str(caught.value).startswith("bank.lock") and words in str(caught.value)
+
+
+def test_the_schema_takes_what_is_written_and_nothing_else() -> None:
+    """The schema has just the keys that a lock has, with their types, at each level."""
+    schema, text = lock.lock_json_schema(), json.loads(lock_text(LOCK))
+    suite = schema["properties"]["suites"]["additionalProperties"]
+    for part, found in ((schema, text), (schema["properties"]["bank"], text["bank"]), (suite, text["suites"]["t/1"])):
+        assert part["required"] == list(part["properties"]) == list(found) and part["additionalProperties"] is False
+    assert schema["properties"]["schema"] == {"const": text["schema"]}
+    assert suite["properties"]["visible"] == {"type": "integer"}
+    assert re.match(suite["properties"]["digest"]["pattern"], text["suites"]["t/1"]["digest"])
 
 
 def test_a_count_that_was_changed_is_a_difference() -> None:

@@ -81,6 +81,8 @@ def verify(
     if path.is_file() and (path.parent / "run.json").is_file():
         path = path.parent  # what a run derived itself is verified with all of it
     elif is_report(path):
+        if lock is not None:
+            raise SpecError("--bind: holds the suites of a run against a lock: name the run, not a report of it")
         return verify_written(path, runs, rule=rule, as_json=as_json)
     where = RunDir(path)
     if not where.run_json.is_file() and not where.ledger.is_file():
