@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gate.backends.banks import open_bank
 from gate.backends.rundir import RunDir, write_atomically
+from gate.cli.replay_text import counted
 from gate.document import MAX_BYTES
 from gate.errors import SpecError
 from gate.lock import SCHEMA, Lock, Locked, differences, lock_text, locked, read_lock
@@ -206,4 +207,4 @@ def lock_line(path: Path, written: dict[str, Json] | None) -> str:
     """What became of a lock, in words."""
     if written is None:
         return f"{path}: not written: a suite is invalid"
-    return f"{path}: binds {written['suites']} suites, sha256 {written['digest']}"
+    return f"{path}: binds {counted(written['suites'], 'suite')}, sha256 {written['digest']}"

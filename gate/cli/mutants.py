@@ -220,8 +220,8 @@ def bank_lines(found: Mutations) -> Iterator[str]:
     """What the mutants of a whole bank come to."""
     scores = f"V kills {_of(found.visible)}, GT {_of(found.hidden)}"
     yield f"mutants: {found.mutants} of {counted(found.references, 'reference')}; {scores}"
-    tests = f"{counted(found.suggested, 'hidden test')}, suggested above, would kill {found.kills} of them"
-    yield f"  {found.gains} survive V and not GT; {tests}"
+    tests = f"; {counted(found.suggested, 'hidden test')}, suggested above, would kill {found.kills} of them"
+    yield f"  {found.gains} survive V and not GT{tests if found.suggested else ''}"
     yield f"  {found.both} survive both; {EQUIVALENT}"
     if found.late:
         yield f"  {found.late} were not tried for want of time"
