@@ -6,9 +6,10 @@ import json
 
 from gate.cli import exits
 from gate.errors import SpecError
+from gate.lock import lock_json_schema
 from gate.suite import suite_json_schema
 
-SCHEMAS = {"suite": suite_json_schema}
+SCHEMAS = {"lock": lock_json_schema, "suite": suite_json_schema}
 
 
 def schema(name: str | None) -> int:
