@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from gate import stats
 from gate.model import Json
@@ -12,6 +13,9 @@ from gate.report.markdown import share
 from gate.report.premise import PREMISE, containment_line
 from gate.rules import MAX_DRAWS
 from gate.tables import GATE, Comparison, RuleCount, Split, Table, across, comparison, together
+
+if TYPE_CHECKING:
+    from gate.report.shapes import CompareJson, PairJson, RuleJson
 
 RESEARCH = "research, not the gate's rule"
 ISOLATION = {
@@ -55,7 +59,7 @@ def replay_json(of: Table, *, isolation: str) -> dict[str, Json]:
     return result
 
 
-def _rule_json(counts: RuleCount) -> dict[str, Json]:
+def _rule_json(counts: RuleCount) -> RuleJson:
     return {
         "success": counts.success,
         "delivered": counts.delivered,
@@ -65,7 +69,7 @@ def _rule_json(counts: RuleCount) -> dict[str, Json]:
     }
 
 
-def pair_json(pair: Comparison) -> dict[str, Json]:
+def pair_json(pair: Comparison) -> PairJson:
     """One comparison for programs."""
     paired = pair.paired
     return {
@@ -83,7 +87,7 @@ def pair_json(pair: Comparison) -> dict[str, Json]:
     }
 
 
-def split_json(of: Split) -> dict[str, Json]:
+def split_json(of: Split) -> CompareJson:
     """The result of `gate compare` for programs: one comparison and the tasks that tell the two apart."""
     return {
         "schema": "gate.compare/1",
