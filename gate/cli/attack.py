@@ -258,18 +258,19 @@ def attack(
     pairs = [(each, gauge) for each in (chosen or known) for gauge in (gauges or GAUGES)]
     if out is not None and not out.is_dir():
         raise SpecError(f"--out {out}: is no folder: make it first")
-    outcomes = anyio.run(_carry_out, arms, tasks, pairs, pool or bundled_pool(bank), jobs, runtime)
+    outcomes, left_out = anyio.run(_carry_out, arms, tasks, pairs, pool or bundled_pool(bank), jobs, runtime)
     outcomes.sort(key=lambda each: (known.index(each.attack), GAUGES.index(each.gauge)))
     record = {
         "schema": attacks.SCHEMA,
         "bank": bank,
-        "tasks": len(tasks),
+        "tasks": len(tasks) - len(left_out),
+        "left_out": left_out,
         "gate": gate_version(),
         "gauges": {gauge: digest_bytes(text.encode()) for gauge, text in arms.code.items()},
         "rows": [row.as_json() for row in attacks.rows(outcomes)],
         "outcomes": [outcome.as_json() for outcome in outcomes],
     }
-    text = report(bank, attacks.rows(outcomes), arms.seed)
+    text = report(bank, attacks.rows(outcomes), arms.seed, left_out)
     if out is not None:
         write_atomically(out / "ATTACK.md", text.encode())
         write_atomically(out / RECORD, json.dumps(record, indent=1).encode() + b"\n")
@@ -293,11 +294,13 @@ async def _carry_out(
     pool: Path | None,
     jobs: int | None,
     runtime: str | None,
-) -> list[Outcome]:
+) -> tuple[list[Outcome], list[str]]:
+    """What came of everything, and the tasks that no gauge can be asked about."""
     known = wiring.open_engine(runtime)
     found: list[Outcome] = []
+    left_out: list[str] = []
     isolation = "cell" if await _holds(known, runtime) else "container"
-    concurrency = jobs or wiring.default_jobs(isolation)
+    concurrency = jobs or wiring.default_jobs()
     source = None if pool is None else open_samples(pool)
     try:
         async with wiring.open_sandbox(known, runtime=runtime, concurrency=concurrency, isolation=isolation) as sandbox:
@@ -305,7 +308,11 @@ async def _carry_out(
             on_tasks = [pair for pair in pairs if pair[0] in (*ON_SUITES, *RESIDUALS)]
 
             async def on_task(item: tuple[int, Task]) -> None:
-                found.extend(await attack_task(item[1], item[0], on_tasks, on))
+                number, task = item
+                if task.suite.reference is None or await on.passes("data", task.suite, task.suite.reference):
+                    found.extend(await attack_task(task, number, on_tasks, on))
+                else:
+                    left_out.append(task.id)
 
             async def on_case(case: Case) -> None:
                 found.extend(await attack_case(case, [gauge for name, gauge in pairs if name == case.kind], on))
@@ -315,7 +322,7 @@ async def _carry_out(
     finally:
         if source is not None:
             source.close()
-    return found
+    return found, sorted(left_out)
 
 
 async def _holds(known: wiring.Engine, runtime: str | None) -> bool:
@@ -328,12 +335,16 @@ async def _holds(known: wiring.Engine, runtime: str | None) -> bool:
         return False
 
 
-def report(bank: str, rows: Sequence[Row], seed: Sequence[dict[str, Json]]) -> str:
+def report(bank: str, rows: Sequence[Row], seed: Sequence[dict[str, Json]], left_out: Sequence[str]) -> str:
     """ATTACK.md: the matrix, what the self-checks saw, and the published rows beside ours."""
     parts = [
         f"# Attack the gauge: {marks.plain(bank)}\n",
         "How many of N attacks got through: what must never be delivered was. The same suites stand in each gauge, "
         "as code in the candidate's process, as code in a process of its own, and as data.\n",
+        *(
+            [f"Left out, because the honest suite refuses its own reference: {marks.plain(', '.join(left_out))}.\n"]
+            * bool(left_out)
+        ),
         _table(
             ("attack", "gauge", "delivered of N, 95 % (Wilson)", "its self-check", "against data: b, c, exact p"),
             (
@@ -363,7 +374,7 @@ def _drops(rows: Sequence[Row]) -> Iterator[str]:
         yield _table(
             ("gauge", "delivery of the pool's own candidates", "95 % (Tango)", "its self-check"),
             (
-                (f"`{row.gauge}`", f"{-row.drop.delta_pp:+.2f} pp, {row.drop.b} of {row.drop.n} tasks lost",
+                (f"`{row.gauge}`", f"{0.0 - row.drop.delta_pp:+.2f} pp, {row.drop.b} of {row.drop.n} tasks lost",
                  f"[{-row.drop.ci95_pp[1]:+.2f}, {-row.drop.ci95_pp[0]:+.2f}]", row.self_check or "–")
                 for row in dropped
                 if row.drop is not None
@@ -392,7 +403,7 @@ def verify_record(path: Path) -> list[Mismatch]:
         told = json.loads((folder / RECORD).read_bytes())
         outcomes = [attacks.read_outcome(each) for each in told["outcomes"]]
         claimed = told["rows"]
-        bank = str(told["bank"])
+        bank, left_out = str(told["bank"]), [str(each) for each in told["left_out"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
         raise SpecError(f"{folder / RECORD}: is no record of gate attack ({exc!r})") from exc
     rows = attacks.rows(outcomes)
@@ -402,7 +413,9 @@ def verify_record(path: Path) -> list[Mismatch]:
         if one != other
     ]
     text = folder / "ATTACK.md"
-    if text.is_file() and text.read_text(encoding="utf-8", errors="replace") != report(bank, rows, read_arms().seed):
+    if text.is_file() and text.read_text(encoding="utf-8", errors="replace") != report(
+        bank, rows, read_arms().seed, left_out
+    ):
         found.append(Mismatch(where="ATTACK.md", claimed=digest_bytes(text.read_bytes()), derived="another text"))
     return found
 
