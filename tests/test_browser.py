@@ -66,12 +66,18 @@ def quiet(browser: Page, path: Path) -> None:
     assert [each for each in browser.requests if not each.startswith("data:")] == [path.as_uri()]
 
 
-def test_five_hundred_tasks_open_within_a_second(browser: Page, large: Path) -> None:
-    """The page is below 6 MB and there within a second; the best of three, as other work runs beside it."""
+def test_five_hundred_tasks_fit_a_page(browser: Page, large: Path) -> None:
+    """The page is below 6 MB, and all of it is there."""
     assert large.stat().st_size < 6_000_000
-    assert min(opened(browser, large) for _ in range(3)) < 1.0
+    opened(browser, large)
     assert browser.run("return document.querySelectorAll('details.task').length") == 500
     quiet(browser, large)
+
+
+@pytest.mark.soak
+def test_five_hundred_tasks_open_within_a_second(browser: Page, large: Path) -> None:
+    """By the page's own clock, the best of three, as other work may run beside it."""
+    assert min(opened(browser, large) for _ in range(3)) < 1.0
 
 
 def shown(browser: Page) -> Any:
