@@ -22,6 +22,7 @@ LAYERS = (
     {"compare", "document", "money", "outline", "places", "records", "scalars", "stats"},
     {"benchmarks", "contradictions", "examples", "extract", "lock", "suite", "suiteform", "wire"},
     {
+        "attacks",
         "faithfulness",
         "history",
         "integrity",
