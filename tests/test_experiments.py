@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.cli.attack import verify_record
+from gate.cli.attack_record import verify_record
 from gate.cli.own_rule import load_rule
 from gate.model import Outcome, Verdict
 from gate.outcomes import Cell, Row
