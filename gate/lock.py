@@ -148,6 +148,8 @@ def read_lock(data: bytes, name: str) -> Lock:
 
 def _locked(found: Json, name: str, task_id: str) -> Locked:
     place = f"suites[{shown(task_id)}]"
+    if not task_id.isprintable():
+        raise SpecError(f"{name}: {place}: is no task id: {_AGAIN}")
     fields = _whole(found, _SUITE, name, place)
     if not _DIGEST.match(fields["digest"]):
         raise SpecError(f"{name}: {place}.digest: {shown(fields['digest'])} is no SHA-256 in hex: {_AGAIN}")
@@ -166,6 +168,21 @@ def _whole(found: Json, form: Mapping[str, type], name: str, place: str) -> dict
         if type(found[key]) is not kind:
             raise SpecError(f"{name}: {place}: {key} is {shown(found[key])}, of the wrong type: {_AGAIN}")
     return found
+
+
+def lock_json_schema() -> dict[str, Json]:
+    """The JSON Schema of a lock, made from the tables that read it."""
+    suites = {"type": "object", "additionalProperties": _object(_SUITE)}
+    head = _object(_HEAD, schema={"const": SCHEMA}, bank=_object(_BANK), suites=suites)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Lock", **head}
+
+
+def _object(form: Mapping[str, type], **parts: Json) -> dict[str, Json]:
+    names = {str: "string", int: "integer"}
+    fields = {key: parts[key] if key in parts else {"type": names[kind]} for key, kind in form.items()}
+    if "digest" in fields:
+        fields["digest"]["pattern"] = f"^{_DIGEST.pattern[:-2]}$"
+    return {"type": "object", "properties": fields, "required": list(form), "additionalProperties": False}
 
 
 def differences(lock: Lock, tasks: Iterable[Task]) -> Differences:

@@ -27,6 +27,12 @@ def suites_dir() -> Path:
     return _required("suites")
 
 
+def checkout_dir(name: str) -> Path | None:
+    """A folder that only a checkout has, as `experiments`; None in an installation."""
+    folder = PACKAGE.parent / name
+    return folder if (PACKAGE.parent / "pyproject.toml").is_file() and folder.is_dir() else None
+
+
 def _required(name: str) -> Path:
     folder = _find(name)
     if folder is None:

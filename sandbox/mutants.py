@@ -239,6 +239,8 @@ def _passed_over(tree: ast.Module) -> Iterator[int]:
                 yield id(getattr(node, name))
         if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             yield id(node)
+        if isinstance(node, ast.Raise):  # no test asks what an exception says
+            yield from (id(part) for part in ast.walk(node) if isinstance(part, ast.Constant) and _is_text(part))
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -129,6 +130,16 @@ def test_a_lock_is_written_over_nothing_else(here: Path, lock: str, words: str) 
     with pytest.raises(SpecError, match=words):
         checked(here, lock=lock)
     assert (here / "bank.jsonl").read_bytes() == before
+
+
+def test_what_is_no_file_is_no_lock(here: Path) -> None:
+    """A pipe and a folder are refused, and nobody waits for a writer."""
+    os.mkfifo(here / "pipe")
+    for name in ("pipe", "."):
+        with pytest.raises(SpecError, match="is there and is no lock"):
+            checked(here, lock=name)
+    with pytest.raises(SpecError, match="cannot be read"):
+        bind.read_bound(here)
 
 
 def test_a_lock_binds_one_bank(here: Path) -> None:
@@ -258,6 +269,13 @@ def test_verify_finds_a_run_that_was_bound_by_another_lock(here: Path) -> None:
     ran(here, bind=here / "bank.lock")
     (here / "other.lock").write_bytes((here / "bank.lock").read_bytes() + b"\n")
     assert verified(here / "run", lock=here / "other.lock") == (4, ["run.json: bind"])
+
+
+def test_a_lock_is_for_a_run_and_not_for_its_report(here: Path) -> None:
+    """What a lock says of a report alone would be nothing, so it is refused."""
+    (here / "x.html").write_text("")
+    with pytest.raises(SpecError, match="name the run"):
+        verify(here / "x.html", head=None, as_json=True, lock=here / "bank.lock")
 
 
 def test_verify_holds_a_bank_against_its_lock(here: Path) -> None:

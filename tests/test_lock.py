@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,10 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "a key of another type": (edited(lambda tree: tree.update(gate=1)), "the lock: gate is 1, of the wrong type"),
     "no bank": (edited(lambda tree: tree["bank"].pop("name")), "bank: should be an object with name, digest"),
     "a suite that is none": (edited(lambda tree: tree["suites"].update({"t/1": 5})), "suites['t/1']: should be"),
+    "a task id that a terminal obeys": (
+        edited(lambda tree: tree["suites"].update({"\x1b[2J": tree["suites"]["t/1"]})),
+        r"suites['\x1b[2J']: is no task id",
+    ),
     "a count that is true": (edited(lambda tree: tree["suites"]["t/1"].update(visible=True)), "visible is true"),
     "a digest that is none": (edited(lambda tree: tree["suites"]["t/1"].update(digest="no")), "'no' is no SHA-256"),
     "a changed digest": (edited(lambda tree: tree["suites"]["t/1"].update(digest="0" * 64)), "a line was changed"),
@@ -103,6 +108,17 @@ def test_what_is_no_lock_is_one_sentence(case: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_lock(data, "bank.lock")
     assert str(caught.value).startswith("bank.lock") and words in str(caught.value)
+
+
+def test_the_schema_takes_what_is_written_and_nothing_else() -> None:
+    """The schema has just the keys that a lock has, with their types, at each level."""
+    schema, text = lock.lock_json_schema(), json.loads(lock_text(LOCK))
+    suite = schema["properties"]["suites"]["additionalProperties"]
+    for part, found in ((schema, text), (schema["properties"]["bank"], text["bank"]), (suite, text["suites"]["t/1"])):
+        assert part["required"] == list(part["properties"]) == list(found) and part["additionalProperties"] is False
+    assert schema["properties"]["schema"] == {"const": text["schema"]}
+    assert suite["properties"]["visible"] == {"type": "integer"}
+    assert re.match(suite["properties"]["digest"]["pattern"], text["suites"]["t/1"]["digest"])
 
 
 def test_a_count_that_was_changed_is_a_difference() -> None:

@@ -115,6 +115,7 @@ def test_an_expression_is_changed_in_place(text: str, made: list[str]) -> None:
         ("a = b[c] = d", []),
         ("f(a)", ["pass"]),
         ("raise a", ["pass"]),
+        ("raise A('says why', 1)", ["pass", "raise A('says why', 0)", "raise A('says why', 2)"]),
         ("assert a", ["pass"]),
         ("del a", ["pass"]),
         ("'it says'", []),
@@ -483,6 +484,7 @@ def test_what_is_long_or_unknown_is_said_in_few_words() -> None:
     assert len(lines[-1]) < 500 and "(--json has it whole)" in lines[-1]
     tried = Mutations()
     tried.add(found)
+    assert "  0 survive V and not GT" in list(verb.bank_lines(Mutations()))
     assert list(verb.bank_lines(tried))[-1] == "  3 were not tried for want of time"
     part = Mutation(fates=(replace(found.fates[0], visible="untold"), replace(found.fates[0], visible="killed")))
     assert "V kills 1 of 1 (100 %, 1 could not be told)" in next(verb.mutation_lines("t", part))

@@ -14,7 +14,7 @@ from echo_sandbox import EchoSandbox, install, task_line, write_bank, write_pool
 from test_cli_replay import POOLS, replayed, verified
 
 from gate.backends.jsonl import FIRST, read_ledger
-from gate.cli.report import report
+from gate.cli.report import report_one
 from gate.errors import GateError
 from gate.model import Json, digest_bytes
 
@@ -49,7 +49,7 @@ def forge(out: Path, change: Callable[[Records], None]) -> None:
         lines.append(line + b"\n")
     (out / "ledger.jsonl").write_bytes(b"".join(lines))
     with contextlib.suppress(GateError), contextlib.redirect_stdout(io.StringIO()):
-        report(out, as_json=False)
+        report_one(out, as_json=False)
 
 
 def pick(found: Records, kind: str, **of: Json) -> dict[str, Json]:

@@ -324,6 +324,44 @@ def report_command(
     raise typer.Exit(verb.report(run_dirs, out or [], rule=rule, as_json=json))
 
 
+@app.command("attack", epilog="Example: gate attack --out experiments/mine")
+def attack_command(
+    bank: Annotated[str, typer.Option("--bank", help="A file, a folder or a bundled bank's name.")] = "humaneval",
+    pool: Annotated[
+        Path | None, typer.Option("--pool", metavar="SAMPLES", help="Real candidates; else those of the bundled bank.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="The first N tasks alone.")] = None,
+    chosen: Annotated[
+        list[str] | None, typer.Option("--attack", metavar="NAME", help="This attack alone. Repeatable.")
+    ] = None,
+    gauges: Annotated[
+        list[str] | None, typer.Option("--gauge", metavar="NAME", help="code, code_process or data. Repeatable.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="A folder for attack.json, ATTACK.md.")
+    ] = None,
+    jobs: Jobs = None,
+    runtime: Runtime = None,
+    json: Json = False,
+) -> None:
+    """Attack the gauge: which attacks get through where a suite is code, and where it is data."""
+    from gate.cli import attack as verb
+
+    raise typer.Exit(
+        verb.attack(
+            bank,
+            pool=pool,
+            limit=limit,
+            chosen=chosen or [],
+            gauges=gauges or [],
+            out=out,
+            jobs=jobs,
+            runtime=runtime,
+            as_json=json,
+        )
+    )
+
+
 @app.command("view", epilog="Example: gate view runs")
 def view_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs and replays in it.")] = Path("."),

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from gate.backends.banks import open_bank
 from gate.backends.rundir import RunDir, write_atomically
+from gate.cli.replay_text import counted
+from gate.document import MAX_BYTES
 from gate.errors import SpecError
 from gate.lock import SCHEMA, Lock, Locked, differences, lock_text, locked, read_lock
 from gate.model import Json, Task, digest_bytes
@@ -45,7 +47,8 @@ def read_bound(path: Path) -> Bound:
         SpecError: It cannot be read, or is no lock.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)  # what is longer is refused as too large
     except OSError as exc:
         raise SpecError(f"{path}: cannot be read ({exc.strerror}): name what gate check BANK --lock wrote") from exc
     return Bound(path=path, digest=digest_bytes(data), lock=read_lock(data, str(path)))
@@ -54,6 +57,8 @@ def read_bound(path: Path) -> Bound:
 def is_lock(path: Path) -> bool:
     """Whether a file says of itself that it is a lock; whether it is a sound one is for `read_bound` to see."""
     try:
+        if not path.is_file():  # a pipe would wait for somebody to write
+            return False
         with path.open("rb") as file:
             return SCHEMA.encode() in file.read(4096)
     except OSError:
@@ -202,4 +207,4 @@ def lock_line(path: Path, written: dict[str, Json] | None) -> str:
     """What became of a lock, in words."""
     if written is None:
         return f"{path}: not written: a suite is invalid"
-    return f"{path}: binds {written['suites']} suites, sha256 {written['digest']}"
+    return f"{path}: binds {counted(written['suites'], 'suite')}, sha256 {written['digest']}"

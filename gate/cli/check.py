@@ -33,6 +33,7 @@ from gate.seams import Sandbox
 from gate.strength import Strength, strength
 
 _BATCH = 64
+_SLOW_BATCH = 8  # mutants take seconds a suite: what is known goes out meanwhile
 
 Read = tuple[str, Task | SpecError]
 
@@ -192,7 +193,7 @@ async def findings(stream: Iterable[Read], programs: Programs) -> AsyncIterator[
     """
     reading = iter(stream)
     async with programs.stack:
-        while batch := list(islice(reading, _BATCH)):
+        while batch := list(islice(reading, _BATCH if programs.mutants is None else _SLOW_BATCH)):
             looks = await _look(batch, programs)
             for index, (place, read) in enumerate(batch):
                 found = looks.get(index, Look())

@@ -57,17 +57,16 @@ async def mutate(suite: SuiteSpec, sandbox: Sandbox, most: int) -> Mutation:
     """
     if suite.reference is None:
         return Mutation(why=NO_REFERENCE)
-    cpu_s = await _reference_cpu_s(suite, suite.reference, sandbox)
+    cpu_s = await reference_cpu_s(suite, suite.reference, sandbox)
     if isinstance(cpu_s, str):
         return Mutation(why=cpu_s)
     mutants, possible, why = await make(suite.reference, most, sandbox)
-    bounded = replace(suite, limits=_limits(suite.limits, cpu_s))
-    end = time.monotonic() + SUITE_S
+    end, hasty = time.monotonic() + SUITE_S, bounded(suite, cpu_s)
     fates: list[Fate] = []
     for mutant in mutants:
         if time.monotonic() > end:
             break
-        fates.append(await _fate(bounded, suite.reference, mutant, sandbox))
+        fates.append(await _fate(hasty, suite.reference, mutant, sandbox))
     return Mutation(
         possible=possible,
         late=len(mutants) - len(fates),
@@ -77,7 +76,7 @@ async def mutate(suite: SuiteSpec, sandbox: Sandbox, most: int) -> Mutation:
     )
 
 
-async def _reference_cpu_s(suite: SuiteSpec, reference: str, sandbox: Sandbox) -> float | str | None:
+async def reference_cpu_s(suite: SuiteSpec, reference: str, sandbox: Sandbox) -> float | str | None:
     """The most CPU time that the reference takes for one part; None where nobody can say; why not, where it fails."""
     used: list[float | None] = []
     for part in ("visible", "hidden"):
@@ -89,12 +88,14 @@ async def _reference_cpu_s(suite: SuiteSpec, reference: str, sandbox: Sandbox) -
     return None if None in used or not used else max(filter(None, used), default=0.0)
 
 
-def _limits(limits: Limits, cpu_s: float | None) -> Limits:
-    """What a mutant may use, by what the reference took."""
+def bounded(suite: SuiteSpec, cpu_s: float | None) -> SuiteSpec:
+    """The suite with the limits of a mutant, by what the reference took; the same where nobody can say."""
     if cpu_s is None:
-        return limits
-    most = 0.5 + 10.0 * cpu_s
-    return replace(limits, cpu_s=min(limits.cpu_s, most), total_cpu_s=min(limits.total_cpu_s, most))
+        return suite
+    limits, most = suite.limits, 0.5 + 10.0 * cpu_s
+    return replace(
+        suite, limits=replace(limits, cpu_s=min(limits.cpu_s, most), total_cpu_s=min(limits.total_cpu_s, most))
+    )
 
 
 async def _judge(suite: SuiteSpec, program: str, part: str, sandbox: Sandbox) -> tuple[Verdict, list[Observation]]:
@@ -219,8 +220,8 @@ def bank_lines(found: Mutations) -> Iterator[str]:
     """What the mutants of a whole bank come to."""
     scores = f"V kills {_of(found.visible)}, GT {_of(found.hidden)}"
     yield f"mutants: {found.mutants} of {counted(found.references, 'reference')}; {scores}"
-    tests = f"{counted(found.suggested, 'hidden test')}, suggested above, would kill {found.kills} of them"
-    yield f"  {found.gains} survive V and not GT; {tests}"
+    tests = f"; {counted(found.suggested, 'hidden test')}, suggested above, would kill {found.kills} of them"
+    yield f"  {found.gains} survive V and not GT{tests if found.suggested else ''}"
     yield f"  {found.both} survive both; {EQUIVALENT}"
     if found.late:
         yield f"  {found.late} were not tried for want of time"

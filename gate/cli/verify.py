@@ -13,7 +13,7 @@ from gate import records
 from gate.backends.content import FOLDER, ContentStore
 from gate.backends.jsonl import FIRST, Line, LineIndex, read_lines
 from gate.backends.rundir import RunDir
-from gate.cli import bind, exits, printing
+from gate.cli import attack_record, bind, exits, printing
 from gate.cli.derive import closing_counts, derived_texts
 from gate.cli.own_rule import OwnRule, load_rule
 from gate.cli.rejudge import Anew, judge_anew
@@ -78,9 +78,15 @@ def verify(
     """
     if bank is not None or bind.is_lock(path):
         return verify_lock(path, bank, as_json=as_json)
+    if attack_record.is_record(path):
+        return print_written(
+            attack_record.verify_record(path), "all that it says follows from its outcomes", as_json=as_json
+        )
     if path.is_file() and (path.parent / "run.json").is_file():
         path = path.parent  # what a run derived itself is verified with all of it
     elif is_report(path):
+        if lock is not None:
+            raise SpecError("--bind: holds the suites of a run against a lock: name the run, not a report of it")
         return verify_written(path, runs, rule=rule, as_json=as_json)
     where = RunDir(path)
     if not where.run_json.is_file() and not where.ledger.is_file():
@@ -120,11 +126,15 @@ def verify_written(path: Path, runs: Sequence[Path], *, rule: str | None, as_jso
         mismatches = verify_report(path, runs, rule=rule)
     except IntegrityError as exc:
         mismatches = [Mismatch(where=_inside(str(exc), path), claimed="a sound record", derived="damage")]
+    return print_written(mismatches, "all that this report says derives from its record", as_json=as_json)
+
+
+def print_written(mismatches: list[Mismatch], sound: str, *, as_json: bool) -> int:
+    """What was found in a file, and the exit code: 0 nothing, 4 something does not derive."""
     if as_json:
         printing.print_json(result_json(mismatches))
     else:
-        said = list(found_lines(mismatches)) or ["all that this report says derives from its record"]
-        print("\n".join(said))
+        print("\n".join(found_lines(mismatches)) or sound)
     return exits.INTEGRITY if mismatches else exits.DONE
 
 
