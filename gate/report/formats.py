@@ -30,7 +30,7 @@ def markdown(report: Report, places: Places) -> bytes:
 
 def html(report: Report, places: Places) -> bytes:
     """One file that asks nobody for anything."""
-    return page(report, about=about(report, places)).encode()
+    return page(report, about=about(report, places, drawn=True)).encode()
 
 
 def as_json(report: Report, places: Places) -> bytes:
