@@ -10,7 +10,7 @@ from gate import stats
 from gate.model import Json
 from gate.report import marks
 from gate.report.markdown import share
-from gate.report.premise import PREMISE, containment_line
+from gate.report.premise import PREMISE, containment_line, strength_line
 from gate.rules import MAX_DRAWS
 from gate.tables import GATE, Comparison, RuleCount, Split, Table, across, comparison, together
 
@@ -116,7 +116,7 @@ def render_replay(
     sections = (
         _title(tables, draws),
         headline(shown[-1]),
-        "## The premise\n\n" + PREMISE + "\n" + "".join(f"{_containment(each)}\n" for each in tables),
+        "## The premise\n\n" + PREMISE + "\n" + "".join(bank_lines(each) for each in tables),
         _ceiling(shown),
         _rules(shown),
         _against(shown),
@@ -133,8 +133,12 @@ def render_replay(
     return "\n".join(section for section in sections if section)
 
 
-def _containment(of: Table) -> str:
-    return containment_line(of.bank, of.containment)
+def bank_lines(of: Table) -> str:
+    """What is to be known of a bank beside the premise: whether V ⊆ GT, and how strong its suites are."""
+    lines = [containment_line(of.bank, of.containment)]
+    if of.weakness is not None:
+        lines.append(strength_line(of.bank, of.weakness))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _title(tables: Sequence[Table], draws: int) -> str:
