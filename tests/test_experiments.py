@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.cli.attack import verify_record
+from gate.cli.attack_record import verify_record
 from gate.cli.own_rule import load_rule
 from gate.model import Outcome, Verdict
 from gate.outcomes import Cell, Row
@@ -51,6 +51,19 @@ def test_a_recorded_attack_follows_from_its_outcomes(record: Path) -> None:
     rows = json.loads(record.read_bytes())["rows"]
     held = [row for row in rows if row["gauge"] == "data" and row["attack"] not in ("generic_gauged", "weak_oracle")]
     assert held and all(row["delivered"] == 0 for row in held)
+
+
+def test_the_readme_quotes_the_recorded_attack() -> None:
+    """Each figure of the README's table is the one that was recorded."""
+    record = json.loads((FOLDER / "006-attack-the-gauge" / "humaneval" / "attack.json").read_bytes())
+    delivered = {(row["attack"], row["gauge"]): row["delivered"] for row in record["rows"]}
+    text = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    assert f"on {record['tasks']} tasks of HumanEval" in text
+    lines = {"exec_smuggling": "exec smuggling", "stateful_gauge": "stateful", "swapped_suite": "swapped"}
+    for attack, words in {**lines, "forged_records": "forged records"}.items():
+        (line,) = [line for line in text.splitlines() if line.startswith(f"| {words}")]
+        figures = [int(cell) for cell in line.split("|")[2:5]]
+        assert figures == [delivered[attack, gauge] for gauge in ("code", "code_process", "data")]
 
 
 def cell(behaviour: str | None, passed: int) -> Cell:

@@ -13,7 +13,7 @@ from gate import records
 from gate.backends.content import FOLDER, ContentStore
 from gate.backends.jsonl import FIRST, Line, LineIndex, read_lines
 from gate.backends.rundir import RunDir
-from gate.cli import attack, bind, exits, printing
+from gate.cli import attack_record, bind, exits, printing
 from gate.cli.derive import closing_counts, derived_texts
 from gate.cli.own_rule import OwnRule, load_rule
 from gate.cli.rejudge import Anew, judge_anew
@@ -78,8 +78,10 @@ def verify(
     """
     if bank is not None or bind.is_lock(path):
         return verify_lock(path, bank, as_json=as_json)
-    if attack.is_record(path):
-        return print_written(attack.verify_record(path), "all that it says follows from its outcomes", as_json=as_json)
+    if attack_record.is_record(path):
+        return print_written(
+            attack_record.verify_record(path), "all that it says follows from its outcomes", as_json=as_json
+        )
     if path.is_file() and (path.parent / "run.json").is_file():
         path = path.parent  # what a run derived itself is verified with all of it
     elif is_report(path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -294,8 +294,9 @@ def _canvas(several: Sequence[Figure], *, titled: bool) -> Canvas:
         heights = [figure.height_in + (0.35 if titled else 0) for figure in several]
         width = _SLIDE_IN if titled else {"wide": _WIDE_IN}.get(several[0].shape, _WIDTH_IN)
         canvas = Canvas(figsize=(width, sum(heights)), layout="constrained")
-        all_axes: Iterable[Axes] = canvas.subplots(len(several), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for axes, figure in zip(all_axes, several, strict=True):
+        rows = canvas.subfigures(len(several), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for row, figure in zip(rows, several, strict=True):
+            axes = row.subplots()  # each with margins of its own
             figure.draw(axes)
             _legend(axes, wide=figure.shape == "wide", beside=titled)
             if titled:
