@@ -50,8 +50,10 @@ class Candidate:
             raise RuntimeError("the candidate's process is gone")
         kind, text = json.loads(line)
         if kind == "raised":
-            raise getattr(__builtins__, text, RuntimeError) if not isinstance(__builtins__, dict) else __builtins__.get(
-                text, RuntimeError
+            raise (
+                getattr(__builtins__, text, RuntimeError)
+                if not isinstance(__builtins__, dict)
+                else __builtins__.get(text, RuntimeError)
             )
         return eval(text, {"inf": float("inf"), "nan": float("nan")})
 
