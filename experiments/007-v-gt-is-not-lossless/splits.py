@@ -75,12 +75,12 @@ class Errors:
 def read_rows(path: Path) -> tuple[list[Rows], dict[str, Any]]:
     """The tasks that are split, and what was left out."""
     kept: list[Rows] = []
-    counts: dict[str, Any] = {"tasks": 0, "few_tests": 0, "reference_fails": 0, "programs": 0, "all_right": 0, "cut": 0}
+    counts: dict[str, Any] = {"tasks": 0, "few_tests": 0, "left_out": 0, "programs": 0, "all_right": 0, "cut": 0}
     counts |= {"mutants": 0, "killable": 0}
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         found = json.loads(line)
         if found["left_out"] or found["tests"] < FEWEST_TESTS:
-            counts["reference_fails" if found["left_out"] else "few_tests"] += 1
+            counts["left_out" if found["left_out"] else "few_tests"] += 1
             continue
         failed, killed = ([_failed(row) for row in found[name]] for name in ("programs", "mutants"))
         rows = Rows(
