@@ -93,6 +93,7 @@ def read_rows(path: Path) -> tuple[list[Rows], dict[str, Any]]:
         counts["cut"] += found["cut"]
         counts["mutants"] += len(killed)
         counts["killable"] += len(rows.mutants)
+    counts["tests_per_task"] = round(sum(rows.tests for rows in kept) / len(kept))
     return kept, counts
 
 
@@ -224,7 +225,7 @@ def plot(said: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
+    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(14.5, 4.2), layout="constrained")
     sizes = list(SIZES)
     labels = {"weak": "weak: V accepts, the rest rejects", "lossy": "lossy: right by the rest, V refuses"}
     for name, colour in COLOURS.items():
@@ -235,7 +236,7 @@ def plot(said: dict[str, Any], path: Path) -> None:
     left.set_xscale("log")
     left.set_xticks(sizes, [str(size) for size in sizes])
     left.minorticks_off()
-    left.set_xlabel("tests in V, of 107 on average (band: 5 to 95 % of splits)")
+    left.set_xlabel(f"tests in V, of {said['tests_per_task']} on average (band: 5 to 95 % of splits)")
     left.set_ylabel("per cent")
     left.set_title("Both errors by the size of V")
     left.legend(frameon=False)
