@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup engine browser demo test lint check image bench soak test-model clean
+.PHONY: help setup engine browser picture demo test lint check image bench soak test-model clean
 
 # Keyed on what is installed and on where: a moved checkout has a broken .venv.
 KEY := $(shell { pwd; cat pyproject.toml; } | cksum | tr ' ' -)
@@ -21,6 +21,7 @@ help:
 	@echo "make bench    what one candidate costs, ways side by side, and a million outcomes (on a quiet machine)"
 	@echo "make soak     the long runs: killed and stopped again and again, a million hostile inputs, every core busy"
 	@echo "make test-model a real model on loopback, ten tasks: compiles its server once, about ten minutes"
+	@echo "make picture  takes the picture in README again: the demo, and its page in a headless Chromium"
 	@echo "make clean    remove .venv and caches; recorded runs stay"
 
 setup: image
@@ -41,6 +42,9 @@ test: setup lint browser
 browser:
 	@tests/browser.sh
 
+picture: setup browser
+	@.venv/bin/python tests/picture.py docs/report.png
+
 check: lint
 	@.venv/bin/pytest -q -m "not docker and not live and not slow and not soak and not browser"
 
@@ -54,7 +58,7 @@ bench: setup
 	@.venv/bin/python tests/bench/cell.py
 	@.venv/bin/python tests/bench/tables.py
 
-soak: setup
+soak: setup browser
 	@.venv/bin/python -m pip install --quiet -e '.[fuzz]'
 	@.venv/bin/pytest -m soak --timeout 3600 -rP
 

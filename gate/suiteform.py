@@ -287,13 +287,13 @@ def _keys(form: type[BaseModel]) -> tuple[str, ...]:
 def suite_json_schema() -> dict[str, Any]:
     """The JSON Schema of a SuiteSpec, made from the models that check it."""
     schema = SuiteForm.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "SuiteSpec", **_untitled(schema)}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "SuiteSpec", **untitled(schema)}
 
 
-def _untitled(schema: Any) -> Any:
+def untitled(schema: Any) -> Any:
     """A schema without the titles that only repeat a key or a class."""
     if isinstance(schema, list):
-        return [_untitled(part) for part in schema]
+        return [untitled(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    return {key: _untitled(part) for key, part in schema.items() if key != "title" or not isinstance(part, str)}
+    return {key: untitled(part) for key, part in schema.items() if key != "title" or not isinstance(part, str)}

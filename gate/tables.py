@@ -16,6 +16,7 @@ from gate.errors import SpecError
 from gate.outcomes import Row
 from gate.pools import RULES, SEES, Choice, Rule, Seen, Truth, same_hidden, same_visible
 from gate.strata import ByStrength, added
+from gate.strength import Weakness
 from gate.summary import Containment
 
 GATE = "first_pass"
@@ -140,6 +141,7 @@ class Table:
         weak_oracle: For 1, 2, … K draws.
         difficulty: From the tasks with no right draw to those with no wrong one.
         by_strength: From the tasks with sound suites to those with weak ones; none where nobody looked.
+        weakness: How many suites of the bank are weak; None where nobody looked, and for several banks as one.
     """
 
     bank: str
@@ -159,6 +161,7 @@ class Table:
     difficulty: tuple[Stratum, ...]
     containment: Containment
     by_strength: tuple[ByStrength, ...] = ()
+    weakness: Weakness | None = None
 
     @property
     def ceiling(self) -> int:

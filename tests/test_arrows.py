@@ -22,6 +22,7 @@ LAYERS = (
     {"compare", "document", "money", "outline", "places", "records", "scalars", "stats"},
     {"benchmarks", "contradictions", "examples", "extract", "lock", "suite", "suiteform", "wire"},
     {
+        "attacks",
         "faithfulness",
         "history",
         "integrity",
@@ -69,6 +70,7 @@ UNTESTED: dict[str, str] = {
         (f"gate/cli/{name}.py" for name in ("provenance", "replay_text", "replayed")),
         "tests/test_cli_replay.py runs it as a user does",
     ),
+    "gate/cli/attack_record.py": "tests/test_attack.py and tests/test_experiments.py have it",
     "gate/cli/recorded.py": "tests/test_report_formats.py and tests/test_verify_report.py have it",
     "gate/cli/report.py": "tests/test_verify.py and tests/test_cli_run.py have it",
     "gate/cli/derive.py": "tests/test_verify.py and tests/test_cli_run.py have it",

@@ -38,6 +38,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def attacks() -> dict[str, str]:
+    """Programs of the corpus that attack whoever shows them."""
+    names = ("log-and-html-injection", "prints-a-terminal-attack")
+    return {name: (Path(__file__).parent / "cases" / name / "candidate.py").read_text("utf-8") for name in names}
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page in which every text of other people's making would like to run."""
@@ -46,6 +52,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"t/{number}": [f"def f(value): {text}\n", f"def f(value): {text}  # return 2\n"]
         for number, text in enumerate(SCRIPTS)
     }
+    pool |= {f"cases/{name}": [text] for name, text in attacks().items()}
     where = run_of(folder / "run", pool, prompt="\n".join(SCRIPTS[:-1]), bank=SCRIPTS[2])
     path = folder / "hostile.html"
     path.write_bytes(FORMATS[".html"](compose([read_recorded(where.path)]), ["run"]))
@@ -66,12 +73,18 @@ def quiet(browser: Page, path: Path) -> None:
     assert [each for each in browser.requests if not each.startswith("data:")] == [path.as_uri()]
 
 
-def test_five_hundred_tasks_open_within_a_second(browser: Page, large: Path) -> None:
-    """The page is below 6 MB and there within a second; the best of three, as other work runs beside it."""
+def test_five_hundred_tasks_fit_a_page(browser: Page, large: Path) -> None:
+    """The page is below 6 MB, and all of it is there."""
     assert large.stat().st_size < 6_000_000
-    assert min(opened(browser, large) for _ in range(3)) < 1.0
+    opened(browser, large)
     assert browser.run("return document.querySelectorAll('details.task').length") == 500
     quiet(browser, large)
+
+
+@pytest.mark.soak
+def test_five_hundred_tasks_open_within_a_second(browser: Page, large: Path) -> None:
+    """By the page's own clock, the best of three, as other work may run beside it."""
+    assert min(opened(browser, large) for _ in range(3)) < 1.0
 
 
 def shown(browser: Page) -> Any:
@@ -140,6 +153,34 @@ def test_everything_can_be_reached_without_a_mouse(browser: Page, large: Path) -
 
 
 @pytest.mark.parametrize("width", [390, 1440])
+def test_the_filters_stay_in_sight(browser: Page, large: Path, width: int) -> None:
+    """Deep in the list they are still there, and hide no task that the keyboard leads to."""
+    opened(browser, large, width=width, height=800)
+    assert browser.run(
+        "const task = document.querySelectorAll('details.task > summary')[300]; task.scrollIntoView();"
+        "await new Promise(done => setTimeout(done, 300));"
+        "document.querySelectorAll('details.task > summary')[299].focus();"
+        "await new Promise(done => setTimeout(done, 300));"
+        "const bar = document.getElementById('filters').getBoundingClientRect();"
+        "return bar.top >= 0 && bar.bottom <= document.activeElement.getBoundingClientRect().top + 1"
+    )
+
+
+def test_long_texts_leave_the_page_small(browser: Page, tmp_path: Path) -> None:
+    """Long programs in a long script, which say long things, are cut until the page is below 6 MB."""
+    body = ("    text = '" + "<é\U0001f600>" * 20 + "'\n") * 40
+    codes = [f"def f(value):\n{body}    # {draw}\n" for draw in range(500)]
+    pool = {f"long/{task}": codes[5 * task : 5 * task + 5] for task in range(100)}
+    report = compose([read_recorded(run_of(tmp_path / "run", pool, prompt="<é>" * 20_000).path)])
+    path = tmp_path / "long.html"
+    path.write_bytes(FORMATS[".html"](report, ["run"]))
+    assert 2_000_000 < path.stat().st_size < 6_000_000
+    opened(browser, path)
+    assert "Cut here: " in browser.run("return document.querySelector('.task').textContent")
+    quiet(browser, path)
+
+
+@pytest.mark.parametrize("width", [390, 1440])
 def test_no_page_is_wider_than_its_window(browser: Page, large: Path, width: int) -> None:
     """On a phone as on a desk nothing sticks out to the side."""
     opened(browser, large, width=width)
@@ -151,13 +192,18 @@ def test_hostile_text_is_shown_and_never_obeyed(browser: Page, hostile: Path) ->
     """With every task open, each hostile text can be read, and the page is still the page."""
     opened(browser, hostile)
     text = browser.run(
-        "for (const each of document.querySelectorAll('details')) each.open = true;"
+        "for (const each of document.querySelectorAll('details')) {"
+        "each.open = true; each.style.contentVisibility = 'visible'; }"  # else only what is on the screen has a text
         "await new Promise(done => setTimeout(done, 500)); return document.body.innerText"
     )
     for each in SCRIPTS[:-1]:
         assert each in text, each
     assert "␛[2J␛]0;owned␇ ␀ \\u202e\\u2066 \\ud800 \\u2028" in text
+    shown_codes = browser.run("return [...document.querySelectorAll('pre.code')].map(each => each.textContent)")
+    for name, code in attacks().items():
+        assert code.rstrip() in shown_codes, name
     assert "owned" not in browser.run("return document.title").replace("document.title='owned'", "")
+    assert browser.run("return document.title") != "pass"
     assert browser.run(
         "return document.scripts.length === 2"
         " && !document.querySelector('iframe, img, object, embed, base, link[rel=stylesheet]')"

@@ -136,6 +136,8 @@ def test_readme_says_the_counts(name: str) -> None:
     for count in ("tasks", "visible", "hidden"):
         assert f"{known[count]:,}" in text, count
     assert all(source["repository"] in text for source in known["sources"])
+    found = record(name, "findings.json")
+    assert f"- {len(found['weak'])} of {found['tasks']} suites are weak: " in text
     assert (SUITES / name / "LICENSE.txt").stat().st_size > 500
 
 

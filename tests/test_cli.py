@@ -204,7 +204,7 @@ def test_a_refusal_is_exit_1(here: Path) -> None:
     (here / "bad.jsonl").write_text(samples(*[WRONG] * 5))
     said = gate("run", "reverse.yaml", "--source", "samples:bad.jsonl", "--out", "out", cwd=here)
     assert said.returncode == 1
-    assert "1 tasks = 0 delivered + 1 refused + 0 infra + 0 not run" in said.stdout
+    assert "1 task = 0 delivered + 1 refused + 0 infra + 0 not run" in said.stdout
     assert not (here / "out/delivered").exists()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gate.cli.attack_record import verify_record
 from gate.cli.own_rule import load_rule
 from gate.model import Outcome, Verdict
 from gate.outcomes import Cell, Row
@@ -29,7 +30,8 @@ def test_each_question_has_its_prediction(folder: Path) -> None:
     goal = (folder / "GOAL.md").read_text(encoding="utf-8")
     assert "**Question.**" in goal and "**Prediction**" in goal
     assert f"`{folder.name}/`" in (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert (folder / "RESULT.md").is_file() is (folder / "summary.json").is_file()
+    figures = (folder / "summary.json").is_file() or any(folder.glob("*/attack.json"))
+    assert (folder / "RESULT.md").is_file() is figures
 
 
 @pytest.mark.parametrize("path", SUMMARIES, ids=lambda path: path.parent.name)
@@ -44,6 +46,28 @@ def test_the_figures_agree_with_each_other(path: Path) -> None:
         first, second = (said["rules"][pair[name]]["success"] for name in ("first", "second"))
         assert pair["b"] - pair["c"] == first - second
         assert (pair["p_exact"], pair["delta_pp"]) == (again.p_exact, again.delta_pp)
+
+
+@pytest.mark.parametrize("record", sorted(FOLDER.glob("*/*/attack.json")), ids=lambda path: path.parent.name)
+def test_a_recorded_attack_follows_from_its_outcomes(record: Path) -> None:
+    """The tables that are kept are what their outcomes add up to, and data let nothing through that it must not."""
+    assert verify_record(record.parent) == []
+    rows = json.loads(record.read_bytes())["rows"]
+    held = [row for row in rows if row["gauge"] == "data" and row["attack"] not in ("generic_gauged", "weak_oracle")]
+    assert held and all(row["delivered"] == 0 for row in held)
+
+
+def test_the_readme_quotes_the_recorded_attack() -> None:
+    """Each figure of the README's table is the one that was recorded."""
+    record = json.loads((FOLDER / "006-attack-the-gauge" / "humaneval" / "attack.json").read_bytes())
+    delivered = {(row["attack"], row["gauge"]): row["delivered"] for row in record["rows"]}
+    text = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    assert f"on {record['tasks']} tasks of HumanEval" in text
+    lines = {"exec_smuggling": "exec smuggling", "stateful_gauge": "stateful", "swapped_suite": "swapped"}
+    for attack, words in {**lines, "forged_records": "forged records"}.items():
+        (line,) = [line for line in text.splitlines() if line.startswith(f"| {words}")]
+        figures = [int(cell) for cell in line.split("|")[2:5]]
+        assert figures == [delivered[attack, gauge] for gauge in ("code", "code_process", "data")]
 
 
 def cell(behaviour: str | None, passed: int) -> Cell:

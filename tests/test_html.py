@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gate.model import Usage
-from gate.report.html import Entry, list_page, longest_code, usage_text, visible
+from gate.report.html import Entry, fitted, list_page, longest, size, usage_text, visible
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,18 @@ def test_what_is_visible_can_be_written(text: str) -> None:
 @given(st.lists(st.integers(0, 1000)), st.integers(0, 5000))
 def test_programs_are_cut_to_fit(lengths: list[int], budget: int) -> None:
     """All together fit, and nothing is cut where nothing must be."""
-    most = longest_code(lengths, budget)
+    most = longest(lengths, budget)
     assert sum(min(length, most) for length in lengths) <= budget
     if sum(lengths) <= budget:
         assert most >= max(lengths, default=0)
+
+
+@given(st.text(alphabet=st.sampled_from("a<\x00é\U0001f600 ")), st.integers(1, 200))
+def test_a_text_takes_the_bytes_that_it_is_given(text: str, most: int) -> None:
+    """What fits is whole; what does not is cut where it would not, give or take one long character and the dots."""
+    shown = fitted(text, most)
+    assert shown == visible(text) if size(text) <= most else shown.endswith("…")
+    assert visible(text).startswith(shown.removesuffix("…"))
 
 
 def test_usage_in_words() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from pools_made import filled, made, rows_of
 from gate.outcomes import Row
 from gate.report.premise import PREMISE
 from gate.report.replay import RESEARCH, p_read, p_text, pct, pp, reading, render_replay, replay_json, split_json
+from gate.strength import Weakness
 from gate.summary import Containment
 from gate.tables import Table, Tally, split, table
 
@@ -156,6 +158,15 @@ def test_every_table_is_whole(of: Table) -> None:
         lines = [line.replace("\\|", "") for line in block.splitlines() if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1, block
     assert "- bank: digest `x`" in text
+
+
+def test_strength_stands_beside_the_premise(of: Table) -> None:
+    """A replay of a bank that was looked at says how many of its suites are weak, where the premise stands."""
+    weakness = Weakness(suites=33, weak=4, commonest="returns one constant", passed=3)
+    text = render_replay([replace(of, weakness=weakness)], isolation="container")
+    premise = text.split("## ")[1]
+    assert f"- `{of.bank}`: strength: 4 of 33 suites are weak" in premise
+    assert "strength:" not in render_replay([of], isolation="container").split("## ")[1]
 
 
 def test_the_split_of_two_runs() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGETS = ("setup", "demo", "test", "check", "image", "bench", "soak", "test-model", "clean")
+TARGETS = ("setup", "demo", "test", "check", "image", "bench", "soak", "test-model", "picture", "clean")
 
 TOOLS = ["bash", "cat", "env", "grep", "head", "id", "mktemp", "mv", "rm", "sed", "setsid", "sleep", "tail", "touch"]
 

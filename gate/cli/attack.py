@@ -9,8 +9,7 @@ verify` can add it up again.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,25 +19,22 @@ import anyio
 import yaml
 
 from gate import attacks, engine
-from gate.attacks import GAUGES, ON_SUITES, RESIDUALS, Outcome, Row
+from gate.attacks import GAUGES, ON_SUITES, RESIDUALS, Outcome
 from gate.backends.banks import open_bank
-from gate.backends.rundir import write_atomically
 from gate.backends.samples import open_samples
 from gate.cli import exits, printing, wiring
+from gate.cli.attack_record import read_seed, report, write_record
 from gate.cli.try_one import judge
 from gate.errors import SandboxError, SpecError
 from gate.lock import Lock, differences, locked
-from gate.model import Call, Candidate, Json, Limits, SuiteSpec, Task, digest_bytes, program_text
+from gate.model import Call, Candidate, Limits, SuiteSpec, Task, digest_bytes, program_text
 from gate.model import Outcome as Result
-from gate.report import marks
 from gate.resources import checkout_dir, suites_dir
 from gate.seams import Sandbox
 from gate.strength import strength
 from gate.suite import load_suite, suite_from_tree, task_of
-from gate.verify import Mismatch
 from gate.version import gate_version
 
-RECORD = "attack.json"
 LIMITS = Limits(wall_s=6, cpu_s=2, memory_mb=512)  # of a gauge that is code, with all that it runs
 DRAWS = 5
 _CODE_FILES = {"code": "code.py", "code_process": "code_process.py"}
@@ -56,11 +52,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arms:
-    """What a checkout has for the experiment: the gauges that are code, the corpus by class, the published rows."""
+    """What a checkout has for the experiment: the gauges that are code, and the corpus by class."""
 
     code: dict[str, str]
     cases: tuple[Case, ...]
-    seed: tuple[dict[str, Json], ...]
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -81,7 +76,6 @@ def read_arms() -> Arms:
     return Arms(
         code={gauge: (folder / "attacks" / name).read_text(encoding="utf-8") for gauge, name in _CODE_FILES.items()},
         cases=tuple(_case(corpus / "cases" / name, kind) for kind, names in kinds.items() for name in names),
-        seed=tuple(json.loads((folder / "attacks" / "seed.json").read_text(encoding="utf-8"))),
     )
 
 
@@ -258,21 +252,21 @@ def attack(
     pairs = [(each, gauge) for each in (chosen or known) for gauge in (gauges or GAUGES)]
     if out is not None and not out.is_dir():
         raise SpecError(f"--out {out}: is no folder: make it first")
-    outcomes = anyio.run(_carry_out, arms, tasks, pairs, pool or bundled_pool(bank), jobs, runtime)
+    outcomes, left_out = anyio.run(_carry_out, arms, tasks, pairs, pool or bundled_pool(bank), jobs, runtime)
     outcomes.sort(key=lambda each: (known.index(each.attack), GAUGES.index(each.gauge)))
     record = {
         "schema": attacks.SCHEMA,
         "bank": bank,
-        "tasks": len(tasks),
+        "tasks": len(tasks) - len(left_out),
+        "left_out": left_out,
         "gate": gate_version(),
         "gauges": {gauge: digest_bytes(text.encode()) for gauge, text in arms.code.items()},
         "rows": [row.as_json() for row in attacks.rows(outcomes)],
         "outcomes": [outcome.as_json() for outcome in outcomes],
     }
-    text = report(bank, attacks.rows(outcomes), arms.seed)
+    text = report(bank, attacks.rows(outcomes), read_seed(), left_out)
     if out is not None:
-        write_atomically(out / "ATTACK.md", text.encode())
-        write_atomically(out / RECORD, json.dumps(record, indent=1).encode() + b"\n")
+        write_record(out, record, text)
     if as_json:
         printing.print_json({name: value for name, value in record.items() if name != "outcomes"})
     else:
@@ -293,11 +287,13 @@ async def _carry_out(
     pool: Path | None,
     jobs: int | None,
     runtime: str | None,
-) -> list[Outcome]:
+) -> tuple[list[Outcome], list[str]]:
+    """What came of everything, and the tasks that no gauge can be asked about."""
     known = wiring.open_engine(runtime)
     found: list[Outcome] = []
+    left_out: list[str] = []
     isolation = "cell" if await _holds(known, runtime) else "container"
-    concurrency = jobs or wiring.default_jobs(isolation)
+    concurrency = jobs or wiring.default_jobs()
     source = None if pool is None else open_samples(pool)
     try:
         async with wiring.open_sandbox(known, runtime=runtime, concurrency=concurrency, isolation=isolation) as sandbox:
@@ -305,7 +301,11 @@ async def _carry_out(
             on_tasks = [pair for pair in pairs if pair[0] in (*ON_SUITES, *RESIDUALS)]
 
             async def on_task(item: tuple[int, Task]) -> None:
-                found.extend(await attack_task(item[1], item[0], on_tasks, on))
+                number, task = item
+                if task.suite.reference is None or await on.passes("data", task.suite, task.suite.reference):
+                    found.extend(await attack_task(task, number, on_tasks, on))
+                else:
+                    left_out.append(task.id)
 
             async def on_case(case: Case) -> None:
                 found.extend(await attack_case(case, [gauge for name, gauge in pairs if name == case.kind], on))
@@ -315,7 +315,7 @@ async def _carry_out(
     finally:
         if source is not None:
             source.close()
-    return found
+    return found, sorted(left_out)
 
 
 async def _holds(known: wiring.Engine, runtime: str | None) -> bool:
@@ -326,88 +326,3 @@ async def _holds(known: wiring.Engine, runtime: str | None) -> bool:
     except SandboxError as exc:
         printing.say(f"gate: each program gets a container of its own: {exc}")
         return False
-
-
-def report(bank: str, rows: Sequence[Row], seed: Sequence[dict[str, Json]]) -> str:
-    """ATTACK.md: the matrix, what the self-checks saw, and the published rows beside ours."""
-    parts = [
-        f"# Attack the gauge: {marks.plain(bank)}\n",
-        "How many of N attacks got through: what must never be delivered was. The same suites stand in each gauge, "
-        "as code in the candidate's process, as code in a process of its own, and as data.\n",
-        _table(
-            ("attack", "gauge", "delivered of N, 95 % (Wilson)", "its self-check", "against data: b, c, exact p"),
-            (
-                (row.attack, f"`{row.gauge}`", attacks.share(row), row.self_check or "–", _paired_words(row))
-                for row in rows
-            ),
-        ),
-        *_drops(rows),
-        "## Beside the published figures\n",
-        _table(("published stage", "published", "here", "why they differ"), attacks.seed_rows(seed, rows)),
-        "`generic_gauged` and `weak_oracle` are what is left: no gauge knows better than its tests. `gate check` says "
-        "which suites are weak, and GT measures what they let through.\n",
-    ]
-    return "\n".join(parts)
-
-
-def _paired_words(row: Row) -> str:
-    paired = row.against_data
-    return "–" if paired is None else f"b = {paired.b}, c = {paired.c}, p = {paired.p_exact:.2g}"
-
-
-def _drops(rows: Sequence[Row]) -> Iterator[str]:
-    """How far the delivery of real candidates falls under a gauge that changes after its check."""
-    dropped = [row for row in rows if row.drop is not None]
-    if dropped:
-        yield "## A stateful gauge: what happens to honest candidates\n"
-        yield _table(
-            ("gauge", "delivery of the pool's own candidates", "95 % (Tango)", "its self-check"),
-            (
-                (f"`{row.gauge}`", f"{-row.drop.delta_pp:+.2f} pp, {row.drop.b} of {row.drop.n} tasks lost",
-                 f"[{-row.drop.ci95_pp[1]:+.2f}, {-row.drop.ci95_pp[0]:+.2f}]", row.self_check or "–")
-                for row in dropped
-                if row.drop is not None
-            ),
-        )  # fmt: skip
-
-
-def _table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [header, ["---"] * len(header), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
-
-
-def is_record(path: Path) -> bool:
-    """Whether a path is what `gate attack --out` wrote: the folder or the file."""
-    return (path / RECORD).is_file() or (path.is_file() and path.name == RECORD)
-
-
-def verify_record(path: Path) -> list[Mismatch]:
-    """What in a recorded experiment does not follow from its outcomes.
-
-    Raises:
-        SpecError: It cannot be read.
-    """
-    folder = path if path.is_dir() else path.parent
-    try:
-        told = json.loads((folder / RECORD).read_bytes())
-        outcomes = [attacks.read_outcome(each) for each in told["outcomes"]]
-        claimed = told["rows"]
-        bank = str(told["bank"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
-        raise SpecError(f"{folder / RECORD}: is no record of gate attack ({exc!r})") from exc
-    rows = attacks.rows(outcomes)
-    found = [
-        Mismatch(where=f"rows[{number}]", claimed=json.dumps(one), derived=json.dumps(other))
-        for number, (one, other) in enumerate(_beside(claimed, [row.as_json() for row in rows]))
-        if one != other
-    ]
-    text = folder / "ATTACK.md"
-    if text.is_file() and text.read_text(encoding="utf-8", errors="replace") != report(bank, rows, read_arms().seed):
-        found.append(Mismatch(where="ATTACK.md", claimed=digest_bytes(text.read_bytes()), derived="another text"))
-    return found
-
-
-def _beside(claimed: Json, derived: list[Json]) -> Iterator[tuple[Json, Json]]:
-    told = claimed if isinstance(claimed, list) else []
-    for number in range(max(len(told), len(derived))):
-        yield (told[number : number + 1] or [None])[0], (derived[number : number + 1] or [None])[0]

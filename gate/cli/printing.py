@@ -49,8 +49,9 @@ def decision_words(decision: Decision) -> str:
 
 def counts_sentence(summary: Summary) -> str:
     """The counts that add up to all tasks."""
+    tasks = f"{summary.tasks} task{'' if summary.tasks == 1 else 's'}"
     return (
-        f"{summary.tasks} tasks = {summary.delivered} delivered + {summary.refused} refused "
+        f"{tasks} = {summary.delivered} delivered + {summary.refused} refused "
         f"+ {summary.infra} infra + {summary.not_run} not run"
     )
 

@@ -15,9 +15,9 @@ from gate.outcomes import Row
 from gate.pools import Rule
 from gate.report import marks, replay
 from gate.report.markdown import bound, digest_note
-from gate.report.premise import PREMISE, containment_line
+from gate.report.premise import PREMISE
 from gate.strata import StrengthTally
-from gate.strength import strength
+from gate.strength import Strengths, strength
 from gate.summary import Containment, visible_is_contained
 from gate.tables import Table, Tally, table
 from gate.taskpool import TaskPool, fold_pool, row_of
@@ -130,17 +130,23 @@ def derive_replay(where: RunDir, index: TaskLines, config: dict[str, Json], rule
     """
     tally = Tally(draws_of(config), rules)
     decisions, pool, held = DecisionCounts(), PoolCounts(), _Held()
-    by_strength = StrengthTally(draws_of(config))
+    by_strength, strengths = StrengthTally(draws_of(config)), Strengths()
     for task, found in task_pools(where, index):
         row = row_of(task, found)
         held.add(task.suite)
         decisions.add(found.decision)
         pool.add(task.suite, row)
         tally.add(row)
-        by_strength.add(strength(task.suite), row)
+        found_strength = strength(task.suite)
+        strengths.add(found_strength)
+        by_strength.add(found_strength, row)
     containment = Containment(tasks=held.tasks, contained=held.contained)
     counts = table(tally, bank=config["bank"]["name"], containment=containment)
-    return Replayed(table=replace(counts, by_strength=by_strength.strata()), decisions=decisions, pool=pool)
+    return Replayed(
+        table=replace(counts, by_strength=by_strength.strata(), weakness=strengths.weakness()),
+        decisions=decisions,
+        pool=pool,
+    )
 
 
 def draws_of(config: dict[str, Json]) -> int:
@@ -232,7 +238,7 @@ def report_text(config: dict[str, Json], found: Replayed) -> str:
         f"# Replay: {marks.plain(bank)}\n\n"
         f"**No headline: {decisions.not_run} of {decisions.tasks} tasks were not judged, "
         f"in {found.infra} our own world failed.**\n\n"
-        f"## The premise\n\n{PREMISE}\n{containment_line(bank, found.table.containment)}\n"
+        f"## The premise\n\n{PREMISE}\n{replay.bank_lines(found.table)}"
     )
 
 

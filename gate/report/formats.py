@@ -6,15 +6,18 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from gate.model import Json
 from gate.report import plots
 from gate.report.about import MARK, Places, about
 from gate.report.content import Report
 from gate.report.exports import evalplus, samples
 from gate.report.html import page, visible
 from gate.report.junit import junit
-from gate.report.story import Draw, Part, TaskStory
+from gate.report.story import Draw, Failure, Part, TaskStory
+
+if TYPE_CHECKING:
+    from gate.report.shapes import DrawJson, FailureJson, PartJson, TaskJson
 
 SCHEMA = "gate.report/1"
 
@@ -27,7 +30,7 @@ def markdown(report: Report, places: Places) -> bytes:
 
 def html(report: Report, places: Places) -> bytes:
     """One file that asks nobody for anything."""
-    return page(report, about=about(report, places)).encode()
+    return page(report, about=about(report, places, drawn=True)).encode()
 
 
 def as_json(report: Report, places: Places) -> bytes:
@@ -44,7 +47,7 @@ def as_json(report: Report, places: Places) -> bytes:
     return json.dumps(whole, indent=1).encode() + b"\n"
 
 
-def story_json(story: TaskStory) -> dict[str, Json]:
+def story_json(story: TaskStory) -> TaskJson:
     """One task with its draws."""
     return {
         "bank": story.bank,
@@ -56,23 +59,23 @@ def story_json(story: TaskStory) -> dict[str, Json]:
     }
 
 
-def _draw_json(draw: Draw) -> dict[str, Json]:
+def _draw_json(draw: Draw) -> DrawJson:
+    tokens = draw.tokens
     return {
         "index": draw.index,
         "digest": draw.digest,
         "code": draw.code,
         "missing": draw.missing or None,
         "model": draw.model or None,
-        "tokens": None if draw.tokens is None else draw.tokens.as_json(),
+        "tokens": None if tokens is None else {"prompt_tokens": tokens.prompt, "completion_tokens": tokens.completion},
         "visible": _part_json(draw.visible),
         "hidden": _part_json(draw.hidden),
     }
 
 
-def _part_json(part: Part | None) -> dict[str, Json] | None:
+def _part_json(part: Part | None) -> PartJson | None:
     if part is None:
         return None
-    failure = part.failure
     return {
         "outcome": part.outcome,
         "reason": part.reason or None,
@@ -82,10 +85,12 @@ def _part_json(part: Part | None) -> dict[str, Json] | None:
         "wall_s": part.usage.wall_s,
         "cpu_s": part.usage.cpu_s,
         "memory_bytes": part.usage.memory_bytes,
-        "failure": None
-        if failure is None
-        else {"test": failure.test, "call": failure.call, "expected": failure.expected, "got": failure.got},
+        "failure": None if part.failure is None else _failure_json(part.failure),
     }
+
+
+def _failure_json(failure: Failure) -> FailureJson:
+    return {"test": failure.test, "call": failure.call, "expected": failure.expected, "got": failure.got}
 
 
 COLUMNS = (

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -22,7 +22,8 @@ from gate.report.content import Report, Source
 from gate.report.plots import KINDS, Figure, kind_of
 from gate.report.story import STATES, Draw, Part, TaskStory
 
-MAX_CODE_CHARS = 3_000_000  # of all programs together; longer ones are cut first
+# Bytes of a page, of all programs, of all that tests say of them, and of all prompts; the longest are cut first.
+MAX_BYTES = {"code": 2_400_000, "told": 1_300_000, "asked": 500_000}
 SIGNS = {"delivered": "✓", "wrong": "✗", "refused": "○", "infra": "!", "not_run": "·"}
 WORDS = {
     "delivered": "delivered",
@@ -36,6 +37,7 @@ OUTCOMES = {"pass": "✓", "fail": "✗", "error": "!"}
 PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 _LAST = ("How it was run", "How it was made")
 _PREMISE = "The premise"
+_FIGURE = re.compile(r"<td((?: style=\"[^\"]*\")?>(?:[-+–\d\[]|&lt; )[^<]{0,40}</td>)")
 
 
 def visible(text: object) -> str:
@@ -166,9 +168,7 @@ def _sections(text: str) -> Iterator[dict[str, Any]]:
 
 def _html(text: str) -> str:
     html: str = _markdown().render(text)
-    html = re.sub(
-        r"<td((?: style=\"[^\"]*\")?>[-+\d][^<]{0,30}</td>)", r'<td class="n"\1', html
-    )  # a figure stays whole
+    html = _FIGURE.sub(r'<td class="n"\1', html)  # a figure stays whole
     return html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
 
 
@@ -186,6 +186,7 @@ def _markdown() -> Any:
 def _figure(figure: Figure) -> dict[str, Any]:
     return {
         "id": re.sub(r"[^a-z0-9-]+", "-", figure.name.lower()),
+        "shape": figure.shape,
         "title": visible(figure.title),
         "note": figure.note,
         "svg": _markup(plots.svg(figure)),
@@ -210,12 +211,12 @@ def _kinds(stories: Sequence[TaskStory]) -> list[tuple[str, str, str, str]]:
 
 
 def _stories(stories: Sequence[TaskStory]) -> Iterator[dict[str, Any]]:
-    most = longest_code([len(draw.code) for story in stories for draw in story.draws], MAX_CODE_CHARS)
+    most = {name: longest(map(size, texts), MAX_BYTES[name]) for name, texts in _long_texts(stories).items()}
     for story in stories:
         yield {
             "bank": visible(story.bank),
             "id": visible(story.id),
-            "prompt": visible(story.prompt.strip()[:4000]),
+            "prompt": fitted(story.prompt.strip(), most["asked"]),
             "state": story.state,
             "sign": SIGNS[story.state],
             "words": WORDS[story.state],
@@ -230,12 +231,38 @@ def _why(story: TaskStory) -> str:
     return ", ".join([*told, *story.reasons])
 
 
-def longest_code(lengths: Iterable[int], budget: int) -> int:
-    """The length to which programs are cut so that all of them together fit; short ones are left whole.
+def _long_texts(stories: Sequence[TaskStory]) -> dict[str, list[str]]:
+    """What makes a page long, by the name of its budget."""
+    draws = [draw for story in stories for draw in story.draws]
+    parts = [part for draw in draws for part in (draw.visible, draw.hidden) if part is not None]
+    failures = [part.failure for part in parts if part.failure is not None]
+    told = [part.detail for part in parts if part.failure is None]
+    return {
+        "code": [draw.code for draw in draws if draw.same_as is None],
+        "told": told + [text for each in failures for text in (each.call, each.expected, each.got)],
+        "asked": [story.prompt for story in stories],
+    }
+
+
+def size(text: str) -> int:
+    """How many bytes a text takes in a page."""
+    from markupsafe import escape
+
+    return len(str(escape(visible(text))).encode())
+
+
+def fitted(text: str, most: int) -> str:
+    """A text as a page shows it, cut to about this many bytes."""
+    bytes_ = size(text)
+    return visible(text) if bytes_ <= most else visible(text[: len(text) * most // bytes_]) + "…"
+
+
+def longest(lengths: Iterable[int], budget: int) -> int:
+    """The length to which texts are cut so that all of them together fit; short ones are left whole.
 
     Args:
-        lengths: Of all programs, in characters.
-        budget: Characters in all.
+        lengths: Of all texts.
+        budget: Of all of them together, in the same unit.
     """
     left, rest = budget, sorted(lengths)
     while rest:
@@ -246,9 +273,9 @@ def longest_code(lengths: Iterable[int], budget: int) -> int:
     return budget
 
 
-def _draw(draw: Draw, story: TaskStory, most: int) -> dict[str, Any]:
+def _draw(draw: Draw, story: TaskStory, most: Mapping[str, int]) -> dict[str, Any]:
     kind = kind_of(draw)
-    code, note = _code(draw, most)
+    code, note = _code(draw, most["code"])
     return {
         "index": draw.index,
         "kind": kind,
@@ -258,7 +285,7 @@ def _draw(draw: Draw, story: TaskStory, most: int) -> dict[str, Any]:
         "digest": draw.digest[:12],
         "facts": visible(_facts(draw)),
         "parts": [
-            _part(name, part)
+            _part(name, part, most["told"])
             for name, part in (("visible tests", draw.visible), ("hidden tests", draw.hidden))
             if part is not None
         ],
@@ -274,9 +301,9 @@ def _code(draw: Draw, most: int) -> tuple[str, str]:
         return "", f"No program: {draw.missing}"
     if draw.same_as is not None:
         return "", f"The same program as draw {draw.same_as}."
-    if len(draw.code) > most:
-        return visible(draw.code[:most]), f"Cut here: {len(draw.code)} characters; whole in the run's candidates.jsonl."
-    return visible(draw.code), ""
+    if size(draw.code) > most:
+        return fitted(draw.code, most), f"Cut here: {len(draw.code)} characters in all; the run's record has them."
+    return visible(draw.code.rstrip(" \n")), ""
 
 
 def _facts(draw: Draw) -> str:
@@ -285,7 +312,7 @@ def _facts(draw: Draw) -> str:
     return ", ".join(fact for fact in facts if fact)
 
 
-def _part(name: str, part: Part) -> dict[str, Any]:
+def _part(name: str, part: Part, most: int) -> dict[str, Any]:
     passed = f"{part.passed} of {part.total} passed" if part.total else ""
     words = {"pass": "pass", "fail": part.reason, "error": "our world failed"}[part.outcome]
     failure = part.failure
@@ -295,14 +322,14 @@ def _part(name: str, part: Part) -> dict[str, Any]:
         "sign": OUTCOMES[part.outcome],
         "words": ", ".join(word for word in (words, passed) if word),
         "usage": usage_text(part.usage),
-        "detail": visible(part.detail),
+        "detail": fitted(part.detail, most),
         "failure": None
         if failure is None
         else {
             "test": failure.test,
-            "call": visible(failure.call),
-            "expected": visible(failure.expected),
-            "got": visible(failure.got),
+            "call": fitted(failure.call, most),
+            "expected": fitted(failure.expected, most),
+            "got": fitted(failure.got, most),
         },
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 INK, FAINT, ACCENT, GOOD, BAD, WARN = "#1c2126", "#9aa3ab", "#1d5fd1", "#17794a", "#b3352a", "#a86400"
 _VARIABLES = {INK: "--ink", FAINT: "--faint", ACCENT: "--accent", GOOD: "--good", BAD: "--bad", WARN: "--warn"}
-_WIDTH_IN = 7.6
-_BAND = 60  # tasks in one row of the outcome grid
+_WIDTH_IN = 5.4
+_WIDE_IN = 10.8
+_SLIDE_IN = 9.0
+_BAND = 90  # tasks in one row of the outcome grid
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gate",
@@ -57,7 +59,8 @@ class Figure:
     Attributes:
         title: What is seen, with n.
         note: How it is to be read.
-        height_in: Its height in inches at a width of 7.6.
+        height_in: Its height in inches.
+        shape: How much of a page it takes: "half" of its width, all of it ("wide"), or half beside its note ("side").
     """
 
     name: str
@@ -65,6 +68,7 @@ class Figure:
     note: str
     height_in: float
     draw: Callable[[Axes], None]
+    shape: str = "half"
 
 
 def figures(tables: Sequence[Table], stories: Sequence[TaskStory]) -> tuple[Figure, ...]:
@@ -81,7 +85,11 @@ def figures(tables: Sequence[Table], stories: Sequence[TaskStory]) -> tuple[Figu
 
 
 def forest(tables: Sequence[Table]) -> Figure:
-    """The gate against each other rule: differences with their intervals."""
+    """The gate against each other rule: differences with their intervals.
+
+    Args:
+        tables: Of one bank, or of several and last of all of them as one.
+    """
     rows = [(table, pair) for table in tables for pair in table.pairs]
 
     def draw(axes: Axes) -> None:
@@ -98,15 +106,16 @@ def forest(tables: Sequence[Table]) -> Figure:
         axes.set_yticks(range(len(rows)), labels)
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.axvline(0, color=FAINT, linewidth=1)
-        axes.set_xlabel("Δ in percentage points of all tasks; right of zero the gate is ahead")
+        axes.set_xlabel("Δ in percentage points of all tasks")
 
-    total = sum(table.tasks for table in tables)
     return Figure(
         name="forest",
-        title=f"First pass against other rules, n = {total} tasks",
-        note="Point and 95 % interval (Tango). A full point is resolved after Holm; a hollow one is unresolved.",
-        height_in=1.0 + 0.34 * len(rows),
+        title=f"First pass against other rules, n = {tables[-1].tasks} tasks",
+        note="Right of zero the gate is ahead. Point and 95 % interval (Tango): a full point is resolved after Holm, "
+        "a hollow one is unresolved.",
+        height_in=0.8 + 0.4 * len(rows),
         draw=draw,
+        shape="side",
     )
 
 
@@ -124,14 +133,13 @@ def by_draws(table: Table) -> Figure:
         axes.set_xticks(ks, [f"{k}\n{table.rules[GATE][k - 1].calls_per_task:.2f}" for k in ks])
         axes.set_xlabel("draws at most, and below it the gate's calls a task")
         axes.set_ylabel("right, % of all tasks")
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
     return Figure(
         name=f"draws-{table.bank}",
         title=f"Success by number of draws: {table.bank}, n = {table.tasks} tasks",
         note="The ceiling is what a chooser that knows the answers would reach. The bound is what the gate would "
         "approach with ever more draws, estimated from the first k.",
-        height_in=3.3,
+        height_in=3.5,
         draw=draw,
     )
 
@@ -152,14 +160,13 @@ def difficulty(table: Table) -> Figure:
         axes.set_xticks(range(len(strata)), [f"{_folded(stratum.name)}\nn = {stratum.tasks}" for stratum in strata])
         axes.set_ylabel("right, % of the tasks")
         axes.set_ylim(0, 105)
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
     return Figure(
         name=f"difficulty-{table.bank}",
         title=f"By difficulty: {table.bank}, n = {table.tasks} tasks",
         note="Tasks are split by how many of their own draws are right, after the fact: it describes, it predicts "
         "nothing.",
-        height_in=3.0,
+        height_in=3.5,
         draw=draw,
     )
 
@@ -209,15 +216,14 @@ def grid(stories: Sequence[TaskStory]) -> Figure:
                     ys.append(top - index)
         for kind, (xs, ys) in sorted(marks.items()):
             _, words, colour, marker = KINDS[kind]
-            axes.plot(xs, ys, linestyle="none", marker=marker, markersize=5, color=colour,
-                      label=f"{words} ({len(xs)})")  # fmt: skip
+            axes.plot(xs, ys, linestyle="none", marker=marker, markersize=4.8, color=colour,
+                      markeredgewidth=0 if marker in "oX^s*" else 1, label=f"{words} ({len(xs)})")  # fmt: skip
         axes.set_xlim(-1, _BAND)
         axes.set_ylim(-sum(heights) + 0.4, 0.8)
         axes.set_yticks(tops, ["draw 0"] * len(tops))
         axes.set_xticks([])
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=1)
 
     total = sum(len(row) for row in kinds)
     return Figure(
@@ -225,8 +231,9 @@ def grid(stories: Sequence[TaskStory]) -> Figure:
         title=f"Every draw, n = {len(kinds)} tasks and {total} draws",
         note="A column is a task, its draws from top to bottom in order; where a run stops at the first pass the rest "
         "of the column stays empty. Tasks that are alike stand together.",
-        height_in=0.5 + 0.125 * sum(heights) + 0.22 * len({kind for row in kinds for kind in row}),
+        height_in=0.3 + 0.125 * sum(heights) + 0.25 * -(-len({kind for row in kinds for kind in row}) // 2),
         draw=draw,
+        shape="wide",
     )
 
 
@@ -241,7 +248,15 @@ def svg(figure: Figure, *, themed: bool = True) -> str:
         return text
     text = re.sub(r"#[0-9a-f]{6}", lambda found: _themed(found[0]), text)
     text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" role="img">', text, count=1)
-    return re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    return _lean(re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL))
+
+
+def _lean(text: str) -> str:
+    """SVG without what a page does not need of it: names of groups, fonts of its own, the last decimals, indents."""
+    text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), text)
+    text = re.sub(r' id="(?:[a-z0-9]+_\d+|matplotlib\.axis_\d+)"', "", text)
+    text = re.sub(r" font-family: [^;\"]*;?", "", text)
+    return re.sub(r"\s*\n\s*", " ", text)
 
 
 def svg_of(several: Sequence[Figure]) -> str:
@@ -277,13 +292,28 @@ def _canvas(several: Sequence[Figure], *, titled: bool) -> Canvas:
 
     with mpl.rc_context(_STYLE):
         heights = [figure.height_in + (0.35 if titled else 0) for figure in several]
-        canvas = Canvas(figsize=(_WIDTH_IN, sum(heights)), layout="constrained")
-        all_axes: Iterable[Axes] = canvas.subplots(len(several), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for axes, figure in zip(all_axes, several, strict=True):
+        width = _SLIDE_IN if titled else {"wide": _WIDE_IN}.get(several[0].shape, _WIDTH_IN)
+        canvas = Canvas(figsize=(width, sum(heights)), layout="constrained")
+        rows = canvas.subfigures(len(several), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for row, figure in zip(rows, several, strict=True):
+            axes = row.subplots()  # each with margins of its own
             figure.draw(axes)
+            _legend(axes, wide=figure.shape == "wide", beside=titled)
             if titled:
                 axes.set_title(figure.title, loc="left", fontweight="bold")
         return canvas
+
+
+def _legend(axes: Axes, *, wide: bool, beside: bool) -> None:
+    """What the marks mean: below a wide figure, beside one on a slide, else above, where it needs no more width."""
+    if not axes.get_legend_handles_labels()[0]:
+        return
+    if wide:
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.01), ncols=2)
+    elif beside:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    else:
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=2, columnspacing=1.2)
 
 
 def _save(canvas: Canvas, into: Any, kind: str, **how: Any) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from gate import stats
 from gate.model import Json
 from gate.report import marks
 from gate.report.markdown import share
-from gate.report.premise import PREMISE, containment_line
+from gate.report.premise import PREMISE, containment_line, strength_line
 from gate.rules import MAX_DRAWS
 from gate.tables import GATE, Comparison, RuleCount, Split, Table, across, comparison, together
+
+if TYPE_CHECKING:
+    from gate.report.shapes import CompareJson, PairJson, RuleJson
 
 RESEARCH = "research, not the gate's rule"
 ISOLATION = {
@@ -55,7 +59,7 @@ def replay_json(of: Table, *, isolation: str) -> dict[str, Json]:
     return result
 
 
-def _rule_json(counts: RuleCount) -> dict[str, Json]:
+def _rule_json(counts: RuleCount) -> RuleJson:
     return {
         "success": counts.success,
         "delivered": counts.delivered,
@@ -65,7 +69,7 @@ def _rule_json(counts: RuleCount) -> dict[str, Json]:
     }
 
 
-def pair_json(pair: Comparison) -> dict[str, Json]:
+def pair_json(pair: Comparison) -> PairJson:
     """One comparison for programs."""
     paired = pair.paired
     return {
@@ -83,7 +87,7 @@ def pair_json(pair: Comparison) -> dict[str, Json]:
     }
 
 
-def split_json(of: Split) -> dict[str, Json]:
+def split_json(of: Split) -> CompareJson:
     """The result of `gate compare` for programs: one comparison and the tasks that tell the two apart."""
     return {
         "schema": "gate.compare/1",
@@ -112,7 +116,7 @@ def render_replay(
     sections = (
         _title(tables, draws),
         headline(shown[-1]),
-        "## The premise\n\n" + PREMISE + "\n" + "".join(f"{_containment(each)}\n" for each in tables),
+        "## The premise\n\n" + PREMISE + "\n" + "".join(bank_lines(each) for each in tables),
         _ceiling(shown),
         _rules(shown),
         _against(shown),
@@ -129,8 +133,12 @@ def render_replay(
     return "\n".join(section for section in sections if section)
 
 
-def _containment(of: Table) -> str:
-    return containment_line(of.bank, of.containment)
+def bank_lines(of: Table) -> str:
+    """What is to be known of a bank beside the premise: whether V ⊆ GT, and how strong its suites are."""
+    lines = [containment_line(of.bank, of.containment)]
+    if of.weakness is not None:
+        lines.append(strength_line(of.bank, of.weakness))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _title(tables: Sequence[Table], draws: int) -> str:
