@@ -55,7 +55,7 @@ lint: $(INSTALLED)
 
 bench: setup
 	@.venv/bin/python tests/bench/bench.py
-	@.venv/bin/python tests/bench/cell.py
+	@.venv/bin/python tests/bench/plot.py
 	@.venv/bin/python tests/bench/tables.py
 
 soak: setup browser

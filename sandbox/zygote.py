@@ -185,6 +185,8 @@ class Zygote:
         """
         warm()
         rehearse()
+        os.setsid()  # libc looks for a function when it is first called: that is done here, too
+        os.closerange(MAX_OPEN_FILES - 1, MAX_OPEN_FILES)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.dup2(2, 1)  # the container's own stdout is the broker's
@@ -333,8 +335,6 @@ def rehearse() -> None:
         for _ in range(REHEARSALS):
             channel = runner.Channel(-1, nobody.fileno(), stays=False, received=REHEARSAL)
             runner.answer_calls(channel, runner.Job(channel), runner.new_module())
-    os.setsid()  # libc looks for a function when it is first called: that, too, is done here
-    os.closerange(MAX_OPEN_FILES - 1, MAX_OPEN_FILES)
     del sys.modules[runner.MODULE_NAME]
     sys.modules["__main__"], sys.argv[:] = main, argv
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +60,8 @@ def every_core_busy() -> Iterator[Load]:
             load.cpu_s += used.ru_utime + used.ru_stime
 
 
-def write_pool(folder: Path, tasks: int) -> None:
-    """A bank, and one right program for each of its tasks: of five, three are trivial and two use the share."""
+def write_pool(folder: Path, tasks: int, is_busy: Callable[[int], bool]) -> None:
+    """A bank, and one right program for each of its tasks: trivial, or using the share."""
     with (folder / "bank.jsonl").open("w") as bank, (folder / "pool.jsonl").open("w") as pool:
         for number in range(tasks):
             task_id = f"busy/{number}" if is_busy(number) else f"trivial/{number}"
@@ -78,13 +78,10 @@ def write_pool(folder: Path, tasks: int) -> None:
             pool.write(json.dumps({"task_id": task_id, "solution": code}) + "\n")
 
 
-def is_busy(number: int) -> bool:
-    return number % 5 >= 3
-
-
-def run_under_load(folder: Path) -> list[dict[str, Json]]:
+def run_under_load(folder: Path, isolation: str) -> list[dict[str, Json]]:
     """The ledger of a run of the pool while every core is busy."""
     command = [GATE, "run", "bank.jsonl", "--source", "samples:pool.jsonl", "--out", "run", "--draws", "1", "-q"]
+    command += ["--isolation", isolation]
     started_s = time.monotonic()
     with every_core_busy() as load:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=7000)
@@ -96,13 +93,23 @@ def run_under_load(folder: Path) -> list[dict[str, Json]]:
     return list(read_ledger(folder / "run" / "ledger.jsonl"))
 
 
-def test_no_false_timeout_under_load(tmp_path: Path) -> None:
-    """Five hundred right programs, 200 of them with 70 % of their CPU time used, all pass while every core is busy."""
-    write_pool(tmp_path, 500)
-    records = run_under_load(tmp_path)
+# How many right programs, and which of them use the share: 200 each time.
+POOLS: dict[str, tuple[int, Callable[[int], bool]]] = {
+    "container": (500, lambda number: number % 5 >= 3),
+    "cell": (2000, lambda number: number % 10 == 9),
+}
+
+
+@pytest.mark.parametrize("isolation", POOLS)
+def test_no_false_timeout_under_load(tmp_path: Path, isolation: str) -> None:
+    """Right programs, 200 of them with 70 % of their CPU time used, all pass while every core is busy."""
+    tasks, is_busy = POOLS[isolation]
+    write_pool(tmp_path, tasks, is_busy)
+    records = run_under_load(tmp_path, isolation)
     observations = [record for record in records if record["kind"] == "observation"]
     looks = Counter((record["exit"], record["limit"], record["where"]["alone"]) for record in observations)
     verdicts = Counter((record["outcome"], record["reason"]) for record in records if record["kind"] == "verdict")
     used = sorted(record["usage"]["cpu_s"] for record in observations if record["task"].startswith("busy/"))
     print(f"looks {dict(looks)}; verdicts {dict(verdicts)}; CPU of the busy {used[0]:.3f} to {used[-1]:.3f} s")
-    assert verdicts == {("pass", None): 500}
+    assert verdicts == {("pass", None): tasks}
+    assert {record["where"]["isolation"] for record in observations} == {isolation}

@@ -155,6 +155,14 @@ def test_a_report_beside_its_record(here: Path, capsys: pytest.CaptureFixture[st
         assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
+def test_a_report_that_is_called_like_a_record(here: Path) -> None:
+    """A report may be called run.json, where no run is; it verifies, and so does what is written beside it."""
+    assert gate("report", here / "runs" / "one", "-o", here / "run.json", "-o", here / "x.html") == 0
+    assert gate("report", here / "runs" / "one", "-o", here / "y.html") == 0
+    for name in ("run.json", "x.html", "y.html"):
+        assert gate("verify", here / name) == 0
+
+
 def test_many_changes_in_a_long_page_are_found_soon(tmp_path: Path) -> None:
     """What differs in thousands of texts is searched coarsely: still found, and not for minutes."""
     pool = {f"t/{number}": [f"return 2, right {number}.{draw}" for draw in range(5)] for number in range(300)}

@@ -18,7 +18,7 @@ from gate.cli.derive import closing_counts, derived_texts
 from gate.cli.own_rule import OwnRule, load_rule
 from gate.cli.rejudge import Anew, judge_anew
 from gate.cli.replayed import KIND, DecisionCounts, derive_replay, draws_of, replay_texts
-from gate.cli.verify_report import OWN, Held, is_report, result_json, verify_report
+from gate.cli.verify_report import OWN, Held, holds_record, is_report, result_json, verify_report
 from gate.errors import IntegrityError, SpecError
 from gate.history import History, check
 from gate.model import Decision, Json, digest_bytes
@@ -82,7 +82,7 @@ def verify(
         return print_written(
             attack_record.verify_record(path), "all that it says follows from its outcomes", as_json=as_json
         )
-    if path.is_file() and (path.parent / "run.json").is_file():
+    if path.is_file() and holds_record(path.parent):
         path = path.parent  # what a run derived itself is verified with all of it
     elif is_report(path):
         if lock is not None:

@@ -51,6 +51,11 @@ class Held:
         return f"{sound}, but of its figures only the words were compared: {self.drawn_by} drew them, not what is here"
 
 
+def holds_record(folder: Path) -> bool:
+    """Whether a folder is a run's own; a report of some folder may be called `run.json` too."""
+    return any((folder / name).exists() for name in ("ledger.jsonl", "suites.jsonl.gz"))
+
+
 def is_report(path: Path) -> bool:
     """Whether a path is a report rather than a run."""
     return path.is_file() and format_of(path.name) is not None

