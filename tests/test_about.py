@@ -19,7 +19,7 @@ def test_it_comes_back(ending: str) -> None:
     """Sources with their heads and places, and the libraries, whatever the place is called."""
     data = FORMATS[ending](REPORT, [ODD]).decode()
     found = read_about(data, ending)
-    assert found == about(REPORT, [ODD])
+    assert found == about(REPORT, [ODD], drawn=ending == ".html")
     assert found["sources"] == [{"kind": "run", "bank": "golden", "head": REPORT.sources[0].head, "at": ODD}]
 
 

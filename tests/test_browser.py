@@ -38,6 +38,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def attacks() -> dict[str, str]:
+    """Programs of the corpus that attack whoever shows them."""
+    names = ("log-and-html-injection", "prints-a-terminal-attack")
+    return {name: (Path(__file__).parent / "cases" / name / "candidate.py").read_text("utf-8") for name in names}
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page in which every text of other people's making would like to run."""
@@ -46,6 +52,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"t/{number}": [f"def f(value): {text}\n", f"def f(value): {text}  # return 2\n"]
         for number, text in enumerate(SCRIPTS)
     }
+    pool |= {f"cases/{name}": [text] for name, text in attacks().items()}
     where = run_of(folder / "run", pool, prompt="\n".join(SCRIPTS[:-1]), bank=SCRIPTS[2])
     path = folder / "hostile.html"
     path.write_bytes(FORMATS[".html"](compose([read_recorded(where.path)]), ["run"]))
@@ -192,7 +199,11 @@ def test_hostile_text_is_shown_and_never_obeyed(browser: Page, hostile: Path) ->
     for each in SCRIPTS[:-1]:
         assert each in text, each
     assert "␛[2J␛]0;owned␇ ␀ \\u202e\\u2066 \\ud800 \\u2028" in text
+    shown_codes = browser.run("return [...document.querySelectorAll('pre.code')].map(each => each.textContent)")
+    for name, code in attacks().items():
+        assert code.rstrip() in shown_codes, name
     assert "owned" not in browser.run("return document.title").replace("document.title='owned'", "")
+    assert browser.run("return document.title") != "pass"
     assert browser.run(
         "return document.scripts.length === 2"
         " && !document.querySelector('iframe, img, object, embed, base, link[rel=stylesheet]')"

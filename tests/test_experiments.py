@@ -17,7 +17,11 @@ from gate.stats import mcnemar
 
 FOLDER = Path(__file__).resolve().parent.parent / "experiments"
 QUESTIONS = sorted(each for each in FOLDER.iterdir() if each.name[:3].isdigit())
-SUMMARIES = sorted(FOLDER.glob("*/summary.json"))
+SUMMARIES = [
+    path
+    for path in sorted(FOLDER.glob("*/summary.json"))
+    if json.loads(path.read_text(encoding="utf-8"))["schema"] == "gate.replay/1"
+]
 
 
 @pytest.mark.parametrize("folder", QUESTIONS, ids=lambda folder: folder.name)

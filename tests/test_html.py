@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gate.model import Usage
-from gate.report.html import Entry, fitted, list_page, longest, size, usage_text, visible
+from gate.report.html import Entry, fitted, list_page, longest, size, usage_text
+from gate.report.marks import visible
 
 
 @pytest.mark.parametrize(

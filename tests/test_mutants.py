@@ -511,6 +511,12 @@ def test_mutants_run_in_cells_unless_it_is_said_otherwise(
     assert wiring.asked == [used]  # type: ignore[attr-defined]
 
 
+def test_a_number_of_mutants_without_mutants_is_a_usage_error(tmp_path: Path) -> None:
+    """An option that would do nothing is a mistake."""
+    done = subprocess.run([GATE, "check", "x.yaml", "--most", "5"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and "give --mutants, too" in done.stderr
+
+
 @pytest.mark.docker
 def test_real_mutants_in_the_real_sandbox(tmp_path: Path) -> None:
     """The maker and its mutants run in the sandbox, a loop without end among them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -63,6 +64,17 @@ def test_a_figure_takes_its_colours_from_the_page(of: Table) -> None:
         assert plots.svg(figure) == themed
     assert plots.INK in plots.svg_of(plots.figures([of], []))
     assert plots.png_of(plots.figures([of], [])).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["a$b", "$\\frac{$", "\ud800\x1b[2J", "名前\U0001f600", "<b>&", "long " * 40])
+def test_a_bank_may_be_called_anything(of: Table, name: str) -> None:
+    """No name is read as a formula, stops a figure, or pushes it aside."""
+    named = replace(of, bank=name)
+    figures = plots.figures([named, of, replace(of, bank="all banks")], [])
+    for figure in figures:
+        assert len(figure.title) < 100
+        assert ElementTree.fromstring(plots.svg(figure).replace("xlink:href", "href")) is not None
+    assert plots.svg_of(figures[:2]).encode() and plots.png_of(figures[:2])
 
 
 def part(outcome: str) -> Part:

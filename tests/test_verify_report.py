@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from golden import make
-from reported import tampered
+from reported import run_of, tampered
 
 from gate.cli import app
 from gate.cli.verify_report import pieces
@@ -95,6 +95,83 @@ def test_a_report_of_another_record_is_found(here: Path) -> None:
     """A report does not derive from a run that went on after it was written, or from another run."""
     other = make.make(here / "other", rounds=1)
     assert gate("verify", here / "r.html", "--run", other.path) == 4
+
+
+def test_a_report_of_an_earlier_state_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a report names another head than the record has, that is what is said, not every number."""
+    other = make.make(here / "other", rounds=1)
+    assert gate("verify", here / "r.html", "--run", other.path, "--json") == 4
+    assert [found["where"] for found in json.loads(capsys.readouterr().out)["mismatches"]] == ["head of the ledger"]
+
+
+LIBRARY = '"markdown-it-py": "'
+
+
+def test_figures_of_other_libraries_are_no_pass(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where others drew the page, its figures may lie elsewhere: exit 1, and what could not be checked is named."""
+    page = here / "r.html"
+    assert gate("verify", page) == 0
+    tampered(page, LIBRARY, f"{LIBRARY}1.")
+    path = page.read_text(encoding="utf-8")
+    page.write_text(re.sub(r"<path d=\"M 0 ", '<path d="M 1 ', path, count=1), encoding="utf-8")
+    assert gate("verify", page) == 1
+    assert "only the words were compared: markdown-it-py 1." in capsys.readouterr().out
+    assert gate("verify", page, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["unchecked"], found["mismatches"]) == (False, ["figures"], [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('<section id="part-1" class="premise">', '<section id="part-1" class="premise" hidden>'),
+        ("</head>", "<style>.premise{display:none}</style></head>"),
+        ("default-src 'none'", "default-src *"),
+        ('"kind": "run"', '"kind": "runs"'),
+        ("</title>", "</title><!-- -->"),
+    ],
+)
+def test_other_libraries_are_no_excuse(here: Path, old: str, new: str) -> None:
+    """A page that hides its premise is found, whatever it says of what drew it, and as it was written."""
+    page = here / "r.html"
+    tampered(page, old, new)
+    assert gate("verify", page) == 4
+    tampered(page, LIBRARY, f"{LIBRARY}1.")
+    assert gate("verify", page) == 4
+
+
+def test_a_report_beside_its_record(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A page in the run's own folder is verified with the run; no other file may be written there, its ledger least."""
+    run = here / "runs" / "one"
+    assert gate("report", run, "-o", run / "report.html", "-o", run / "report.json") == 0
+    assert gate("verify", run) == 0 and gate("verify", run / "report.html") == 0
+    tampered(run / "report.html", "<strong>75.0", "<strong>76.0")
+    capsys.readouterr()
+    assert gate("verify", run) == 4 and gate("verify", run / "report.html") == 4
+    assert "report.html: Acceptance gate" in capsys.readouterr().out
+    for name in ("ledger.jsonl", "summary.json", "REPORT.md", "x.html", "delivered/x.md"):
+        before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+        assert gate("report", run, "-o", run / name) == 2
+        assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_a_report_that_is_called_like_a_record(here: Path) -> None:
+    """A report may be called run.json, where no run is; it verifies, and so does what is written beside it."""
+    assert gate("report", here / "runs" / "one", "-o", here / "run.json", "-o", here / "x.html") == 0
+    assert gate("report", here / "runs" / "one", "-o", here / "y.html") == 0
+    for name in ("run.json", "x.html", "y.html"):
+        assert gate("verify", here / name) == 0
+
+
+def test_many_changes_in_a_long_page_are_found_soon(tmp_path: Path) -> None:
+    """What differs in thousands of texts is searched coarsely: still found, and not for minutes."""
+    pool = {f"t/{number}": [f"return 2, right {number}.{draw}" for draw in range(5)] for number in range(300)}
+    where = run_of(tmp_path / "run", pool)
+    page = tmp_path / "r.html"
+    assert gate("report", where.path, "-o", page) == 0
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("of 2 passed", "of 3 passed"), encoding="utf-8")
+    assert gate("verify", page) == 4
 
 
 def test_a_damaged_record_is_no_ground(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,10 @@ import gzip
 import json
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -24,13 +26,15 @@ from gate.backends.banks import open_bank
 from gate.backends.observations import CachedSandbox, ObservationCache
 from gate.backends.poolfiles import JoinedPools, open_pools
 from gate.cli import mutants, wiring
-from gate.model import Candidate, Json, Observation, Outcome, SuiteSpec, Task
+from gate.errors import SandboxError
+from gate.model import Candidate, Json, Limits, Observation, Outcome, SuiteSpec, Task
 from gate.resources import suites_dir
 from gate.seams import Sandbox
 
 HERE = Path(__file__).resolve().parent
 BANK = "mbpp-plus"
 MUTANTS = 10
+LATE = "not all of its programs were observed"
 
 
 @dataclass(slots=True)
@@ -61,6 +65,9 @@ async def observed(task: Task, pool: JoinedPools, sandbox: Sandbox) -> Vectors:
     """All rows of one task."""
     suite = task.suite
     found = Vectors(task=task.id, tests=len(suite.hidden))
+    if suite.limits != Limits():
+        found.left_out = "its reference needs seconds of CPU, and so does each program"
+        return found
     row, _ = await passed(suite, str(suite.reference), sandbox)
     if "0" in row:
         found.left_out = "its reference does not pass"
@@ -103,29 +110,50 @@ async def passed(suite: SuiteSpec, program: str, sandbox: Sandbox) -> tuple[str,
     return row, came_to < len(suite.hidden) and seen[-1].load is None
 
 
-async def observe(pools: list[Path], isolation: str, jobs: int, seconds: float) -> list[Vectors] | None:
-    """All tasks; None where the time was over first."""
+class NothingMore:
+    """A sandbox in which nothing runs: only what is known already counts."""
+
+    async def observe(self, *args: Any, **more: Any) -> Observation:
+        """See `gate.seams.Sandbox`."""
+        raise SandboxError("Nothing more is run.")
+
+
+@asynccontextmanager
+async def sandbox_of(known: wiring.Engine, isolation: str, jobs: int, runs: bool) -> AsyncIterator[Sandbox]:
+    """Where programs run, or nothing."""
+    if not runs:
+        yield NothingMore()
+        return
+    async with wiring.open_sandbox(known, runtime=None, concurrency=jobs, isolation=isolation) as sandbox:
+        yield sandbox
+
+
+async def observe(pools: list[Path], isolation: str, jobs: int, seconds: float, runs: bool) -> list[Vectors]:
+    """All tasks; those that were not done in time are left out."""
     known = wiring.open_engine(None)
     conditions = {"image": known.image.content, "isolation": isolation, "runtime": "runc"}
     tasks = list(open_bank(BANK, suites_dir()).tasks())
     found: dict[str, Vectors] = {}
     with ObservationCache(Path("runs") / "observations.sqlite") as cache:
-        async with wiring.open_sandbox(known, runtime=None, concurrency=jobs, isolation=isolation) as inner:
+        async with sandbox_of(known, isolation, jobs, runs) as inner:
             sandbox = CachedSandbox(inner, cache, conditions)
             pool = open_pools(pools)
 
             async def work(task: Task) -> None:
-                found[task.id] = await observed(task, pool, sandbox)
-                print(
-                    f"\r{len(found)} of {len(tasks)} tasks, {sandbox.ran} run, {sandbox.known} known",
-                    end="",
-                    file=sys.stderr,
-                )
+                with suppress(SandboxError):
+                    found[task.id] = await observed(task, pool, sandbox)
+                done = f"{len(found)} of {len(tasks)} tasks, {sandbox.ran} run, {sandbox.known} known"
+                print(f"\r{done}", end="", file=sys.stderr)
 
             with anyio.move_on_after(seconds):
                 await engine.side_by_side(tasks, work, concurrency=jobs)
     print(file=sys.stderr)
-    return [found[task.id] for task in tasks] if len(found) == len(tasks) else None
+    return [found.get(task.id) or late(task) for task in tasks]
+
+
+def late(task: Task) -> Vectors:
+    """A task of which not all programs were observed."""
+    return Vectors(task=task.id, tests=len(task.suite.hidden), left_out=LATE)
 
 
 def main() -> None:
@@ -135,10 +163,13 @@ def main() -> None:
     parser.add_argument("--isolation", choices=("cell", "container"), default="cell")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop then; the same again goes on")
+    parser.add_argument("--known", action="store_true", help="run nothing more, and write what is known")
     options = parser.parse_args()
-    found = anyio.run(observe, options.pools, options.isolation, options.jobs, options.seconds)
-    if found is None:
-        raise SystemExit("not done: the same command again goes on")
+    found = anyio.run(observe, options.pools, options.isolation, options.jobs, options.seconds, not options.known)
+    missing = [each.task for each in found if each.left_out == LATE]
+    if missing and not options.known:
+        raise SystemExit(f"not done: {len(missing)} tasks: the same command again goes on")
+    print(f"left out: {', '.join(missing) or 'none'}", file=sys.stderr)
     text = "".join(json.dumps(each.as_json()) + "\n" for each in found)
     (HERE / "vectors.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 

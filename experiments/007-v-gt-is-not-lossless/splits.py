@@ -21,6 +21,7 @@ SIZES = (1, 2, 3, 5, 8, 13, 21, 34)
 SEEDS = 200
 FEWEST_TESTS = 2 * max(SIZES)
 BINS = ("under 50 %", "50 to 75 %", "75 to 100 %", "all")
+COLOURS = {"weak": "#b3432b", "lossy": "#2b6cb3"}
 CHECKED_SIZES = (1, 3, 8)
 CHECKED_SEEDS = 5
 
@@ -74,12 +75,12 @@ class Errors:
 def read_rows(path: Path) -> tuple[list[Rows], dict[str, Any]]:
     """The tasks that are split, and what was left out."""
     kept: list[Rows] = []
-    counts: dict[str, Any] = {"tasks": 0, "few_tests": 0, "reference_fails": 0, "programs": 0, "all_right": 0, "cut": 0}
+    counts: dict[str, Any] = {"tasks": 0, "few_tests": 0, "left_out": 0, "programs": 0, "all_right": 0, "cut": 0}
     counts |= {"mutants": 0, "killable": 0}
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         found = json.loads(line)
         if found["left_out"] or found["tests"] < FEWEST_TESTS:
-            counts["reference_fails" if found["left_out"] else "few_tests"] += 1
+            counts["left_out" if found["left_out"] else "few_tests"] += 1
             continue
         failed, killed = ([_failed(row) for row in found[name]] for name in ("programs", "mutants"))
         rows = Rows(
@@ -92,6 +93,7 @@ def read_rows(path: Path) -> tuple[list[Rows], dict[str, Any]]:
         counts["cut"] += found["cut"]
         counts["mutants"] += len(killed)
         counts["killable"] += len(rows.mutants)
+    counts["tests_per_task"] = round(sum(rows.tests for rows in kept) / len(kept))
     return kept, counts
 
 
@@ -223,34 +225,30 @@ def plot(said: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
+    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(14.5, 4.2), layout="constrained")
     sizes = list(SIZES)
-    for name, colour, words in (
-        ("weak", "#b3432b", "weak: V accepts, the rest rejects"),
-        ("lossy", "#2b6cb3", "lossy: right by the rest, V refuses"),
-    ):
+    labels = {"weak": "weak: V accepts, the rest rejects", "lossy": "lossy: right by the rest, V refuses"}
+    for name, colour in COLOURS.items():
         found = [said["by_size"][str(size)] for size in sizes]
         low, high = zip(*(each[f"{name}_5_95_pct"] for each in found), strict=True)
-        left.plot(sizes, [each[f"{name}_pct"] for each in found], "o-", color=colour, label=words)
+        left.plot(sizes, [each[f"{name}_pct"] for each in found], "o-", color=colour, label=labels[name])
         left.fill_between(sizes, low, high, color=colour, alpha=0.2, linewidth=0)
     left.set_xscale("log")
     left.set_xticks(sizes, [str(size) for size in sizes])
     left.minorticks_off()
-    left.set_xlabel("tests in V, of 107 on average (band: 5 to 95 % of splits)")
+    left.set_xlabel(f"tests in V, of {said['tests_per_task']} on average (band: 5 to 95 % of splits)")
     left.set_ylabel("per cent")
     left.set_title("Both errors by the size of V")
     left.legend(frameon=False)
     for axis, name, title in ((middle, "weak", "Weak"), (right, "lossy", "Lossy")):
         for size, style in ((1, ":"), (3, "--"), (8, "-")):
             found = said["by_mutants"][str(size)]["bins"]
-            shown = [bin_ for bin_ in BINS if found[bin_]["splits"] >= SEEDS]
+            places = [place for place, bin_ in enumerate(BINS) if found[bin_]["splits"] >= SEEDS]
+            shares = [found[BINS[place]][f"{name}_pct"] for place in places]
             axis.plot(
-                shown,
-                [found[bin_][f"{name}_pct"] for bin_ in shown],
-                f"o{style}",
-                color="#b3432b" if name == "weak" else "#2b6cb3",
-                label=f"{size} test{'s' if size > 1 else ''} in V",
+                places, shares, f"o{style}", color=COLOURS[name], label=f"{size} test{'s' if size > 1 else ''} in V"
             )
+        axis.set_xticks(range(len(BINS)), BINS)
         axis.set_xlabel("mutants of the reference that V kills")
         axis.set_title(f"{title} by the strength of V")
         axis.legend(frameon=False)

@@ -69,7 +69,7 @@ def serve(program, entry_point, asked, answer):
         for line in asked:
             args, kwargs = eval(line, {"inf": float("inf"), "nan": float("nan")})
             try:
-                said = ["returned", repr(function(*args, **kwargs))]
+                said = ["returned", repr(plain(function(*args, **kwargs)))]
             except Exception as exc:
                 said = ["raised", type(exc).__name__]
             answer.write(json.dumps(said) + "\n")
@@ -77,6 +77,14 @@ def serve(program, entry_point, asked, answer):
     except BaseException:
         pass
     os._exit(0)
+
+
+def plain(value):
+    """A value whose text reads back: of a subclass of a container its base."""
+    for kind in (dict, list, tuple, set, frozenset):
+        if isinstance(value, kind):
+            return kind(value)
+    return value
 
 
 def load(program, entry_point):

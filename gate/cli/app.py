@@ -463,8 +463,9 @@ def check_command(
         bool, typer.Option("--mutants", help="Which small changes of each reference do its tests notice?")
     ] = False,
     most: Annotated[
-        int, typer.Option("--most", min=1, max=1000, help="With --mutants: so many for each reference.")
-    ] = 20,
+        int | None,
+        typer.Option("--most", min=1, max=1000, help="With --mutants: so many for each reference; default 20."),
+    ] = None,
     lock: Annotated[
         Path | None,
         typer.Option(
@@ -478,6 +479,8 @@ def check_command(
     """Is the gauge sound: schema, reference passes, must_fail refused, programs that know nothing refused."""
     from gate.cli import check as verb
 
+    if most is not None and not mutants:
+        raise SpecError("--most: says how many mutants to try: give --mutants, too")
     raise typer.Exit(
         verb.check(
             banks,
@@ -486,7 +489,7 @@ def check_command(
             jobs=jobs,
             as_json=json,
             lock=lock,
-            most_mutants=most if mutants else None,
+            most_mutants=(most or 20) if mutants else None,
         )
     )
 

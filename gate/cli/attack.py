@@ -144,7 +144,8 @@ async def _on_code(gauge: str, attack: str, task: Task, number: int, on: Field) 
     """An attack on a suite that is code, with the check that its owner would make before use."""
     honest, entry_point = attacks.suite_code(task.suite), task.entry_point
     reference = task.suite.reference
-    first = [reference or "", attacks.function(entry_point or "f", "return 'wrong'") if entry_point else "print()"]
+    bad = attacks.function(entry_point, "return 'wrong'") if entry_point else "print()"
+    first = [reference or bad, bad]
     bogus = attacks.bogus(entry_point)
     changed = {"exec_smuggling": attacks.SMUGGLED, "stateful_gauge": attacks.OPENING}.get(attack, "")
     passed = await on.session(gauge, honest + changed, [*first, bogus], entry_point)

@@ -12,6 +12,7 @@ from gate.cli import exits, printing
 from gate.cli.derive import derive_summary, write_derived
 from gate.cli.recorded import read_recorded
 from gate.cli.replayed import KIND, derive_replay, result_json, write_replayed
+from gate.cli.verify_report import OWN, holds_record
 from gate.errors import SpecError
 from gate.model import Json
 from gate.report import data
@@ -54,6 +55,8 @@ def _ending(output: Path) -> str:
     ending = format_of(output.name)
     if ending is None:
         raise SpecError(f"-o {output}: no format is called so: end the name in one of {', '.join(FORMATS)}")
+    if any(map(holds_record, output.resolve().parents[:2])) and output.name not in OWN:
+        raise SpecError(f"-o {output}: lies in a run, where only {', '.join(OWN)} may join the record: write elsewhere")
     if not output.parent.is_dir() or output.is_dir():
         raise SpecError(f"-o {output}: no place for a file: name one in a folder that is there")
     return ending

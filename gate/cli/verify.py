@@ -6,7 +6,7 @@ import json
 import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from gate import records
@@ -18,7 +18,7 @@ from gate.cli.derive import closing_counts, derived_texts
 from gate.cli.own_rule import OwnRule, load_rule
 from gate.cli.rejudge import Anew, judge_anew
 from gate.cli.replayed import KIND, DecisionCounts, derive_replay, draws_of, replay_texts
-from gate.cli.verify_report import is_report, result_json, verify_report
+from gate.cli.verify_report import OWN, Held, holds_record, is_report, result_json, verify_report
 from gate.errors import IntegrityError, SpecError
 from gate.history import History, check
 from gate.model import Decision, Json, digest_bytes
@@ -82,7 +82,7 @@ def verify(
         return print_written(
             attack_record.verify_record(path), "all that it says follows from its outcomes", as_json=as_json
         )
-    if path.is_file() and (path.parent / "run.json").is_file():
+    if path.is_file() and holds_record(path.parent):
         path = path.parent  # what a run derived itself is verified with all of it
     elif is_report(path):
         if lock is not None:
@@ -103,6 +103,8 @@ def verify(
             mismatches.append(mismatch)
         if bound is not None and where.run_json.is_file():
             mismatches.extend(bind.verify_bound(bound, where, where.read_config()))
+        if not mismatches:
+            mismatches.extend(_verify_own_reports(where, rule))
         if rejudge and not mismatches:
             anew = judge_anew(where, reading.index, reading.last, rejudge)
             mismatches.extend(anew.mismatches)
@@ -123,16 +125,26 @@ def verify(
 def verify_written(path: Path, runs: Sequence[Path], *, rule: str | None, as_json: bool) -> int:
     """Hold a report against its record, print, and say with the exit code: 0 it derives, 4 something does not."""
     try:
-        mismatches = verify_report(path, runs, rule=rule)
+        held = verify_report(path, runs, rule=rule)
     except IntegrityError as exc:
-        mismatches = [Mismatch(where=_inside(str(exc), path), claimed="a sound record", derived="damage")]
-    return print_written(mismatches, "all that this report says derives from its record", as_json=as_json)
+        held = Held([Mismatch(where=_inside(str(exc), path), claimed="a sound record", derived="damage")])
+    code = print_written(
+        held.mismatches, held.sentence, as_json=as_json, more={"unchecked": ["figures"]} if held.drawn_by else {}
+    )
+    return exits.REFUSED if held.drawn_by and not held.mismatches else code
 
 
-def print_written(mismatches: list[Mismatch], sound: str, *, as_json: bool) -> int:
-    """What was found in a file, and the exit code: 0 nothing, 4 something does not derive."""
+def print_written(
+    mismatches: Sequence[Mismatch], sound: str, *, as_json: bool, more: dict[str, Json] | None = None
+) -> int:
+    """What was found in a file, and the exit code: 0 nothing, 4 something does not derive.
+
+    Args:
+        more: What else the JSON has: something in it says that not all could be checked.
+    """
     if as_json:
-        printing.print_json(result_json(mismatches))
+        result = result_json(mismatches)
+        printing.print_json({**result, "ok": result["ok"] and not more, **(more or {})})
     else:
         print("\n".join(found_lines(mismatches)) or sound)
     return exits.INTEGRITY if mismatches else exits.DONE
@@ -195,7 +207,7 @@ def verdict_lines(
         yield f"{anew.judged} of {anew.verdicts} verdicts were executed anew: {same}"
 
 
-def found_lines(mismatches: list[Mismatch]) -> Iterator[str]:
+def found_lines(mismatches: Sequence[Mismatch]) -> Iterator[str]:
     """What does not derive, and how much of it; nothing where all does."""
     for each in mismatches[:MAX_SHOWN]:
         yield printing.escape(f"{each.where}\n  claimed: {each.claimed}\n  derived: {each.derived}")
@@ -371,7 +383,16 @@ def _verify_closing(where: RunDir, tally: Tally) -> Iterator[Mismatch]:
 def _derived_names(path: Path) -> set[str]:
     """All files that claim to derive from the three that are kept; the ledger's long replies are not among them."""
     found = (each.relative_to(path) for each in path.rglob("*") if not each.is_dir())
-    return {str(each) for each in found if each.parts[0] != FOLDER} - {*KEPT, *UNCLAIMED}
+    return {str(each) for each in found if each.parts[0] != FOLDER} - {*KEPT, *UNCLAIMED, *OWN}
+
+
+def _verify_own_reports(where: RunDir, rule: str | None) -> Iterator[Mismatch]:
+    """The reports of a run that somebody wrote beside its record."""
+    for name in OWN:
+        path = where.path / name
+        if path.is_file():
+            for mismatch in verify_report(path, [where.path], rule=rule).mismatches:
+                yield replace(mismatch, where=f"{name}: {mismatch.where}")
 
 
 def verify_derived(where: RunDir, config: dict[str, Json], summary: Summary, reading: Reading) -> Iterator[Mismatch]:

@@ -1,14 +1,16 @@
 """`gate verify x.html`: a report held against the record that it derives from.
 
 What must stand in every report is looked for first, in its text alone. Then the report is
-made again from its run, and compared: byte for byte, and where only the libraries that drew
-it differ, text by text.
+made again from its run, and compared byte for byte. Where other versions of the libraries
+drew it, its figures may differ in all but their words; that is said, and is no pass.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,7 +26,34 @@ from gate.report.premise import PREMISE
 from gate.verify import Mismatch
 
 TEXTS = (".md", ".html", ".json")  # these have the premise
+OWN = ("report.html", "report.json", "report.xml")  # these may stand beside a run's record
 MAX_CHARS = 300
+MAX_SEARCHED = 4000  # texts; among more, what is found may be coarser
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What came of holding a report against its record.
+
+    Attributes:
+        drawn_by: What drew its figures, where that is not what is here, and so only their words could be compared.
+    """
+
+    mismatches: Sequence[Mismatch]
+    drawn_by: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """For people, where nothing was found."""
+        sound = "all that this report says derives from its record"
+        if not self.drawn_by:
+            return sound
+        return f"{sound}, but of its figures only the words were compared: {self.drawn_by} drew them, not what is here"
+
+
+def holds_record(folder: Path) -> bool:
+    """Whether a folder is a run's own; a report of some folder may be called `run.json` too."""
+    return any((folder / name).exists() for name in ("ledger.jsonl", "suites.jsonl.gz"))
 
 
 def is_report(path: Path) -> bool:
@@ -32,7 +61,7 @@ def is_report(path: Path) -> bool:
     return path.is_file() and format_of(path.name) is not None
 
 
-def verify_report(path: Path, runs: Sequence[Path], *, rule: str | None) -> list[Mismatch]:
+def verify_report(path: Path, runs: Sequence[Path], *, rule: str | None) -> Held:
     """What in a report does not derive from the record.
 
     Args:
@@ -55,14 +84,37 @@ def verify_report(path: Path, runs: Sequence[Path], *, rule: str | None) -> list
     places = _places(about)
     found = list(runs) or [path.parent / place for place in places]
     if missing and not all((each / "run.json").is_file() for each in found):
-        return missing
+        return Held(missing)
     if not found:
         raise SpecError(f"{path}: does not say which run it derives from: name it by --run DIR")
     for each in found:
         if not (each / "run.json").is_file():
             raise SpecError(f"{path}: derives from {each}, where no run is: name its run by --run DIR")
-    again = FORMATS[ending](compose([read_recorded(each, rule=rule) for each in found]), places or [""] * len(found))
-    return missing + list(differences(data, again, ending, about))
+    whole = compose([read_recorded(each, rule=rule) for each in found])
+    gone_on = list(_other_heads(about, [source.head for source in whole.sources]))
+    if gone_on:
+        return Held(missing + gone_on)
+    again = FORMATS[ending](whole, places if len(places) == len(found) else [""] * len(found))
+    mismatches = missing + list(differences(data, again, ending))
+    if not mismatches and data != again:
+        return Held([], drawn_by=", ".join(f"{name} {number}" for name, number in _others(about)))
+    return Held(mismatches)
+
+
+def _other_heads(about: Json, heads: Sequence[str]) -> Iterator[Mismatch]:
+    """Where a report speaks of another record, or of an earlier state of this one."""
+    sources = about.get("sources") if isinstance(about, dict) else None
+    for source, head in zip(sources or (), heads, strict=False):
+        claimed = source.get("head") if isinstance(source, dict) else None
+        if claimed != head:
+            yield Mismatch(where="head of the ledger", claimed=str(claimed)[:MAX_CHARS], derived=head)
+
+
+def _others(about: Json) -> list[tuple[str, str]]:
+    """The libraries that a page names in other versions than are here."""
+    named = about.get("libraries") if isinstance(about, dict) else None
+    here = libraries()
+    return [(name, str(named[name])) for name in here if isinstance(named, dict) and named.get(name) != here[name]]
 
 
 def _places(about: Json) -> list[str]:
@@ -130,25 +182,46 @@ def pieces(page: str) -> list[tuple[str, str]]:
     return reader.found
 
 
-def differences(data: bytes, again: bytes, ending: str, about: Json) -> Iterator[Mismatch]:
-    """Where a report is not what is made again."""
+def differences(data: bytes, again: bytes, ending: str) -> Iterator[Mismatch]:
+    """Where a report is not what is made again, but for figures and colours that other libraries drew."""
     if data == again:
         return
-    claimed, derived = (_parts(each, ending) for each in (data, again))
-    one, other = ([text for _, text in each] for each in (claimed, derived))
     found = False
-    for kind, start, end, low, high in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
-        if kind != "equal":
-            found = True
-            place = (claimed[start : start + 1] or derived[low : low + 1])[0][0]
-            yield Mismatch(
-                where=place[:MAX_CHARS],
-                claimed=" ".join(one[start:end])[:MAX_CHARS] or "(nothing)",
-                derived=" ".join(other[low:high])[:MAX_CHARS] or "(nothing)",
-            )
-    made_with = about.get("libraries") if isinstance(about, dict) else None
-    if not found and (ending not in (".html", ".svg") or made_with in (None, libraries())):
+    for where, claimed, derived in _changed(_parts(data, ending), _parts(again, ending)):
+        found = True
+        yield Mismatch(where=where[:MAX_CHARS], claimed=claimed[:MAX_CHARS], derived=derived[:MAX_CHARS])
+    if not found and not _differs_in_drawing_alone(data, again, ending):
         yield Mismatch(where="the file as a whole", claimed=digest_bytes(data), derived=digest_bytes(again))
+
+
+def _changed(claimed: Sequence[tuple[str, str]], derived: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Where two sequences of texts differ, and how; what they begin and end with alike costs no search."""
+    one, other = ([text for _, text in each] for each in (claimed, derived))
+    shortest = min(len(one), len(other))
+    start = next((at for at in range(shortest) if one[at] != other[at]), shortest)
+    tail = next((at for at in range(shortest - start) if one[-1 - at] != other[-1 - at]), shortest - start)
+    one, other = one[start : len(one) - tail], other[start : len(other) - tail]
+    quick = len(one) + len(other) > MAX_SEARCHED
+    for kind, low, high, first, last in SequenceMatcher(None, one, other, autojunk=quick).get_opcodes():
+        if kind != "equal":
+            places = claimed[start + low : start + high] or derived[start + first : start + last]
+            yield places[0][0], " ".join(one[low:high]) or "(nothing)", " ".join(other[first:last]) or "(nothing)"
+
+
+def _differs_in_drawing_alone(data: bytes, again: bytes, ending: str) -> bool:
+    """Whether a page that says that other libraries drew it is the same but for figures and colours."""
+    text, derived = (each.decode("utf-8", "replace") for each in (data, again))
+    named = read_about(text, ending)
+    if ending != ".html" or not _others(named):
+        return False
+    told = read_about(derived, ending)
+    alike = all(named[name] == told[name] for name in ("schema", "sources")) and named.keys() == told.keys()
+    return alike and _frame(text) == _frame(derived)
+
+
+def _frame(page: str) -> str:
+    """A page without what libraries draw, and without their names."""
+    return re.sub(r'<svg.*?</svg>| data-runs="[^"]*"|<script type="application/json".*?</script>', "", page, flags=re.S)
 
 
 def _parts(data: bytes, ending: str) -> list[tuple[str, str]]:

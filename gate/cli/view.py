@@ -95,7 +95,7 @@ def _page(place: str, path: Path) -> bytes:
     with whole_lines(path) as readable:
         recorded = read_recorded(readable)
     whole = compose([recorded])
-    return page(whole, about=about(whole, [place]), refresh=not recorded.source.closed).encode()
+    return page(whole, about=about(whole, [place], drawn=True), refresh=not recorded.source.closed).encode()
 
 
 @contextmanager

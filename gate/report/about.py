@@ -24,15 +24,19 @@ def libraries() -> dict[str, Json]:
     return {name: version(name) for name in LIBRARIES}
 
 
-def about(report: Report, places: Places) -> dict[str, Json]:
-    """What a report says of where it comes from, so that it can be derived again."""
+def about(report: Report, places: Places, *, drawn: bool = False) -> dict[str, Json]:
+    """What a report says of where it comes from, so that it can be derived again.
+
+    Args:
+        drawn: Whether it has figures, which other versions of the libraries draw in other bytes.
+    """
     return {
         "schema": "gate.page/1",
         "sources": [
             {"kind": source.kind, "bank": source.bank, "head": source.head, "at": at}
             for source, at in zip(report.sources, places, strict=True)
         ],
-        "libraries": libraries(),
+        **({"libraries": libraries()} if drawn else {}),
     }
 
 

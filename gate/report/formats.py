@@ -12,8 +12,9 @@ from gate.report import plots
 from gate.report.about import MARK, Places, about
 from gate.report.content import Report
 from gate.report.exports import evalplus, samples
-from gate.report.html import page, visible
+from gate.report.html import page
 from gate.report.junit import junit
+from gate.report.marks import visible
 from gate.report.story import Draw, Failure, Part, TaskStory
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def markdown(report: Report, places: Places) -> bytes:
 
 def html(report: Report, places: Places) -> bytes:
     """One file that asks nobody for anything."""
-    return page(report, about=about(report, places)).encode()
+    return page(report, about=about(report, places, drawn=True)).encode()
 
 
 def as_json(report: Report, places: Places) -> bytes:

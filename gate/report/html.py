@@ -19,6 +19,7 @@ from typing import Any
 from gate.model import Json, Usage
 from gate.report import highlight, plots
 from gate.report.content import Report, Source
+from gate.report.marks import visible
 from gate.report.plots import KINDS, Figure, kind_of
 from gate.report.story import STATES, Draw, Part, TaskStory
 
@@ -34,22 +35,9 @@ WORDS = {
 }
 MARKS = {"right": "●", "wrong": "✗", "lost": "△", "neither": "–", "passed": "◐", "failed": "|", "error": "!"}
 OUTCOMES = {"pass": "✓", "fail": "✗", "error": "!"}
-PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 _LAST = ("How it was run", "How it was made")
 _PREMISE = "The premise"
 _FIGURE = re.compile(r"<td((?: style=\"[^\"]*\")?>(?:[-+–\d\[]|&lt; )[^<]{0,40}</td>)")
-
-
-def visible(text: object) -> str:
-    """Some text with every character that would not show, or would move others about, as one that shows."""
-    shown = str(text).translate(PICTURES)
-    if shown.isprintable():
-        return shown
-    return "".join(char if char.isprintable() or char in "\n\t" else _spelled(char) for char in shown)
-
-
-def _spelled(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
 
 
 def page(report: Report, *, about: Json, refresh: bool = False) -> str:
@@ -298,7 +286,8 @@ def _draw(draw: Draw, story: TaskStory, most: Mapping[str, int]) -> dict[str, An
 def _code(draw: Draw, most: int) -> tuple[str, str]:
     """What is shown of a program, and what is to be said of it."""
     if draw.missing:
-        return "", f"No program: {draw.missing}"
+        told = draw.visible is not None and draw.visible.detail == draw.missing
+        return "", "" if told else f"No program: {draw.missing}"
     if draw.same_as is not None:
         return "", f"The same program as draw {draw.same_as}."
     if size(draw.code) > most:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from gate.report.about import Places, about
 from gate.report.content import Report, Source
-from gate.report.html import visible
+from gate.report.marks import visible
 from gate.report.story import TaskStory
 
 

@@ -1,4 +1,4 @@
-"""Text of other people's making, made safe to stand in Markdown.
+"""Text of other people's making, made safe to stand in Markdown or to be seen.
 
 A report holds names and reasons that came from suites, engines and candidates. None of
 them may end a line or a table cell, start markup of its own, or reach a terminal raw.
@@ -13,6 +13,9 @@ MAX_CHARS = 200
 _FOLDERS = re.compile(r"(?:(?<![\w.:/-])|(?<=://))/(?:[^\s/]+/)*+(?=[^\s/])")
 # An underscore inside a word is none: `none_passed` reads as it is in the source, too.
 _MARKS = re.compile(r"[\\`*\[\]<>|#~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+
+# What stands for a control character: its picture.
+PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 
 
 def line(text: object) -> str:
@@ -39,3 +42,15 @@ def without_folders(text: str) -> str:
 def cell(text: str) -> str:
     """Some text for a table cell."""
     return plain(text) or "(none)"
+
+
+def visible(text: object) -> str:
+    """Some text with every character that would not show, or would move others about, as one that shows."""
+    shown = str(text).translate(PICTURES)
+    if shown.isprintable():
+        return shown
+    return "".join(char if char.isprintable() or char in "\n\t" else _spelled(char) for char in shown)
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gate import stats
+from gate.report.marks import visible
 from gate.report.replay import rule_name
 from gate.report.story import Draw, TaskStory
 from gate.tables import GATE, Table
@@ -29,6 +31,7 @@ _SLIDE_IN = 9.0
 _BAND = 90  # tasks in one row of the outcome grid
 _STYLE: Any = {
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a bank may be called a$b
     "svg.hashsalt": "gate",
     "font.family": "sans-serif",
     "font.size": 10,
@@ -101,7 +104,7 @@ def forest(tables: Sequence[Table]) -> Figure:
             axes.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
             axes.plot([pair.paired.delta_pp], [place], marker="o", markersize=8, color=colour,
                       markerfacecolor=colour if resolved else "none", linestyle="none")  # fmt: skip
-            bank = f"{table.bank}: " if len(tables) > 1 else ""
+            bank = f"{_named(table, 24)}: " if len(tables) > 1 else ""
             labels.append(f"{bank}{rule_name(pair.second)}")
         axes.set_yticks(range(len(rows)), labels)
         axes.set_ylim(-0.6, len(rows) - 0.4)
@@ -136,7 +139,7 @@ def by_draws(table: Table) -> Figure:
 
     return Figure(
         name=f"draws-{table.bank}",
-        title=f"Success by number of draws: {table.bank}, n = {table.tasks} tasks",
+        title=f"Success by number of draws: {_named(table, 40)}, n = {table.tasks} tasks",
         note="The ceiling is what a chooser that knows the answers would reach. The bound is what the gate would "
         "approach with ever more draws, estimated from the first k.",
         height_in=3.5,
@@ -163,7 +166,7 @@ def difficulty(table: Table) -> Figure:
 
     return Figure(
         name=f"difficulty-{table.bank}",
-        title=f"By difficulty: {table.bank}, n = {table.tasks} tasks",
+        title=f"By difficulty: {_named(table, 40)}, n = {table.tasks} tasks",
         note="Tasks are split by how many of their own draws are right, after the fact: it describes, it predicts "
         "nothing.",
         height_in=3.5,
@@ -273,6 +276,12 @@ def png_of(several: Sequence[Figure], *, dots_per_inch: int = 160) -> bytes:
     return buffer.getvalue()
 
 
+def _named(table: Table, most: int) -> str:
+    """A bank's name as a figure has it, so many characters of it at most."""
+    name = visible(table.bank)
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
 def _folded(words: str) -> str:
     """Words in two lines, broken about the middle."""
     middle = len(words) // 2
@@ -320,5 +329,6 @@ def _save(canvas: Canvas, into: Any, kind: str, **how: Any) -> None:
     import matplotlib as mpl
 
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name may be in any script
         canvas.savefig(into, format=kind, metadata=metadata, **how)

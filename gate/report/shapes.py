@@ -284,7 +284,6 @@ class AboutJson(TypedDict):
 
     schema: Literal["gate.page/1"]
     sources: list[SourceJson]
-    libraries: dict[str, str]
 
 
 @_closed
