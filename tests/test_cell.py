@@ -297,7 +297,7 @@ LEFT_OUT = {
     ),
     "the zygote's filter": (
         "honest = zygote.take_on; zygote.take_on = lambda rules, n=[]: honest(rules) if n else n.append(1)",
-        "the system call filter permits unshare",
+        "the system call filter permits",
     ),
     "the CPU limit": (without_limit("RLIMIT_CPU"), "the limit on CPU time is none"),
     "the address space limit": (

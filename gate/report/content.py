@@ -147,11 +147,13 @@ def runs_text(recorded: Sequence[Recorded]) -> str:
         summary = each.summary
         assert summary is not None
         hidden = summary.hidden
-        right = "not measured" if hidden is None else share(hidden.success, summary.tasks)
-        figures = [share(summary.delivered, summary.tasks), right, f"{summary.calls_per_task:.2f}"]
-        figures = figures if each.has_headline else ["no headline"] * 3
+        right = wrong = "not measured"
+        if hidden is not None:
+            right, wrong = share(hidden.success, summary.tasks), share(hidden.wrong_delivered, summary.delivered)
+        figures = [share(summary.delivered, summary.tasks), right, wrong, f"{summary.calls_per_task:.2f}"]
+        figures = figures if each.has_headline else ["no headline"] * len(figures)
         rows.append([marks.cell(each.source.bank), marks.code(each.source.candidates), *figures])
-    header = ("Bank", "Candidates", "Delivered", "Right on the hidden tests", "Calls a task")
+    header = ("Bank", "Candidates", "Delivered", "Right on the hidden tests", "Delivered and wrong", "Calls a task")
     lines = ["| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows)]
     parts = [each.text.replace("\n## ", "\n### ").replace("# ", "## ", 1) for each in recorded]
     parts = [

@@ -42,7 +42,13 @@ def draw(results: dict[str, Any]) -> Figure:
             if row is not None:
                 place = at + 0.26 * (1 - step)
                 right.barh(place, row["per_s"], height=0.24, color=colour, alpha=(0.5, 0.75, 1.0)[step])
-                right.text(row["per_s"] * 1.06, place, f"{row['per_s']:.0f}  (-j {concurrency})", va="center", size=7)
+                right.text(
+                    row["per_s"] * 1.06,
+                    place,
+                    f"{row['per_s']:.{0 if row['per_s'] > 20 else 1}f}  (-j {concurrency})",
+                    va="center",
+                    size=7,
+                )
     for axes, title in (
         (left, "CPU ms a candidate, one at a time"),
         (right, "candidates a second, 1, 4 and 8 at a time"),
@@ -54,9 +60,10 @@ def draw(results: dict[str, Any]) -> Figure:
     right.set_xlim(1, 2500)
     left.set_yticks(range(len(known)), [label for _, label, _ in reversed(known)])
     versions = results["versions"]
+    load = f"{versions['cores']} cores, load {versions['load'][1]:.0f}"
     figure.supxlabel(
-        f"A trivial program, ten calls; ways in turns, in one run; {versions['cores']} cores, "
-        f"engine {versions['engine']}, Python {versions['python']}; the light grey ones isolate nothing.",
+        f"A trivial program, ten calls; ways in turns, in one run; {load}, engine {versions['engine']}, "
+        f"Python {versions['python']}; light grey isolates nothing.",
         size=8,
     )
     return figure
