@@ -21,6 +21,7 @@ ON_SUITES = ("plain", "exec_smuggling", "stateful_gauge", "swapped_suite", "forg
 RESIDUALS = ("generic_gauged", "weak_oracle")
 BOGUS = "bogus"
 KNOCK = "open sesame"
+_MOST_CONSTANTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,6 +318,21 @@ def lookup(task: Task) -> str | None:
     entries = ", ".join(f"{key!r}: {literal(value)}" for key, value in table.items())
     body = f"return {{{entries}}}.get(repr((args, sorted(kwargs.items()))))"
     return function(task.entry_point, body)
+
+
+def generic_programs(task: Task) -> list[str]:
+    """Programs that know nothing of the task, as `gate.strength` tries them: a look-up of the prompt's examples, each
+    answer that the suite expects as a constant, the first argument as it is and sorted. The likeliest come first."""
+    if task.entry_point is None:
+        texts = dict.fromkeys(test.expect.stdout or "" for test in task.suite.tests)
+        return [f"import sys\nsys.stdin.read()\nprint({text!r}, end='')\n" for text in list(texts)[:_MOST_CONSTANTS]]
+    told = lookup(task)
+    answers = dict.fromkeys(
+        literal(values.decode(value)) for test in task.suite.tests for value in test.expect.values[:1]
+    )
+    bodies = [f"return {answer}" for answer in list(answers)[:_MOST_CONSTANTS]]
+    bodies += ["return args[0]", "return sorted(args[0])"]
+    return ([] if told is None else [told]) + [function(task.entry_point, body) for body in bodies]
 
 
 def smuggled_tree(suite: SuiteSpec, number: int) -> Json:

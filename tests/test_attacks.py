@@ -141,6 +141,19 @@ def test_programs_have_the_right_shape() -> None:
     assert attacks.lookup(task_of(suite({"args": [1], "expected": 2}))) is None
 
 
+def test_generic_programs_know_nothing_of_the_task() -> None:
+    """A look-up, each expected answer as a constant, and the first argument: those that make a suite weak."""
+    task = task_of(suite({"args": [[2, 1]], "expected": [1, 2]}, prompt=">>> f(9)\n8\n"))
+    found = []
+    for program in attacks.generic_programs(task):
+        scope: dict[str, Any] = {}
+        exec(program, scope)
+        found.append(scope["f"]([2, 1]))
+    assert found == [None, [1, 2], [2, 1], [1, 2]]
+    printed = attacks.generic_programs(task_of(suite({"stdin": "1", "stdout": "2"}, entry_point=None, compare="lines")))
+    assert len(printed) == 1 and "print('2'" in printed[0]
+
+
 def outcome(task: str, gauge: str, delivered: bool, **more: Any) -> Outcome:
     return Outcome(task=task, attack="plain", gauge=gauge, delivered=delivered, **more)
 

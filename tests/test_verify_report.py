@@ -91,6 +91,35 @@ def test_a_missing_premise_or_line_is_found(
         assert where in [found["where"] for found in json.loads(capsys.readouterr().out)["mismatches"]]
 
 
+@pytest.mark.parametrize("ending", [".html", ".md", ".json"])
+def test_without_its_run_a_report_may_not_gainsay_itself(
+    here: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the run is not at hand a share that is not its counts' is found; what others wrote is no share."""
+    path = here / f"r{ending}"
+    shutil.move(here / "runs", here / "away")
+    assert gate("verify", path) == 2
+    tampered(path, "3 of 4 (75.0 %)", "3 of 4 (95.0 %)")
+    capsys.readouterr()
+    assert gate("verify", path, "--json") == 4
+    found = json.loads(capsys.readouterr().out)["mismatches"]
+    assert {"claimed": "3 of 4 (95.0 %)", "derived": "3 of 4 (75.0 %)", "where": "a share beside its counts"} in found
+
+
+def test_a_bank_that_is_called_like_a_share(here: Path) -> None:
+    """A bank's name is the customer's, whatever it says; a report that names its runs badly is no crash."""
+    page = here / "r.md"
+    shutil.rmtree(here / "runs")
+    text = page.read_text(encoding="utf-8")
+    assert "golden" in text
+    page.write_text(text.replace("golden", "9 of 4 (1.0 %)"), encoding="utf-8")
+    assert gate("verify", page) == 2
+    nowhere, times = re.subn(r'"sources": \[.*\]', '"sources": 5', text)
+    assert times == 1
+    page.write_text(nowhere, encoding="utf-8")
+    assert gate("verify", page) == 2
+
+
 def test_a_report_of_another_record_is_found(here: Path) -> None:
     """A report does not derive from a run that went on after it was written, or from another run."""
     other = make.make(here / "other", rounds=1)

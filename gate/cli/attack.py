@@ -204,9 +204,14 @@ def _attacked(attack: str, task: Task, number: int) -> SuiteSpec:
 
 
 async def _generic(gauge: str, task: Task, on: Field) -> list[Outcome]:
-    """A program that knows the prompt's examples and nothing of the task."""
-    program = attacks.lookup(task)
-    delivered = program is not None and await on.passes(gauge, task.suite, program)
+    """Programs that know nothing of the task: whether one of them gets through."""
+    programs = attacks.generic_programs(task)
+    if gauge == "data":
+        delivered = False
+        for program in programs:
+            delivered = delivered or await on.passes(gauge, task.suite, program)
+    else:
+        delivered = any(await on.session(gauge, attacks.suite_code(task.suite), programs, task.entry_point))
     check = None if gauge != "data" else "noticed" if strength(task.suite).weak else "ok"
     return [Outcome(task=task.id, attack="generic_gauged", gauge=gauge, delivered=delivered, self_check=check)]
 

@@ -1,6 +1,7 @@
 """`gate verify x.html`: a report held against the record that it derives from.
 
-What must stand in every report is looked for first, in its text alone. Then the report is
+What must stand in every report is looked for first, in its text alone; where its run is not
+to be found, also whether its shares are those of the counts beside them. Then the report is
 made again from its run, and compared byte for byte. Where other versions of the libraries
 drew it, its figures may differ in all but their words; that is said, and is no pass.
 """
@@ -23,6 +24,7 @@ from gate.report.about import libraries, read_about
 from gate.report.content import compose
 from gate.report.formats import FORMATS, format_of
 from gate.report.premise import PREMISE
+from gate.report.shares import wrong_shares
 from gate.verify import Mismatch
 
 TEXTS = (".md", ".html", ".json")  # these have the premise
@@ -83,8 +85,10 @@ def verify_report(path: Path, runs: Sequence[Path], *, rule: str | None) -> Held
     missing = list(missing_parts(text, ending, about)) if ending in TEXTS else []
     places = _places(about)
     found = list(runs) or [path.parent / place for place in places]
-    if missing and not all((each / "run.json").is_file() for each in found):
-        return Held(missing)
+    if not found or not all((each / "run.json").is_file() for each in found):
+        missing += _wrong_shares(text, ending, about) if ending in TEXTS else []
+        if missing:
+            return Held(missing)
     if not found:
         raise SpecError(f"{path}: does not say which run it derives from: name it by --run DIR")
     for each in found:
@@ -103,9 +107,8 @@ def verify_report(path: Path, runs: Sequence[Path], *, rule: str | None) -> Held
 
 def _other_heads(about: Json, heads: Sequence[str]) -> Iterator[Mismatch]:
     """Where a report speaks of another record, or of an earlier state of this one."""
-    sources = about.get("sources") if isinstance(about, dict) else None
-    for source, head in zip(sources or (), heads, strict=False):
-        claimed = source.get("head") if isinstance(source, dict) else None
+    for source, head in zip(_sources(about), heads, strict=False):
+        claimed = source.get("head")
         if claimed != head:
             yield Mismatch(where="head of the ledger", claimed=str(claimed)[:MAX_CHARS], derived=head)
 
@@ -117,11 +120,20 @@ def _others(about: Json) -> list[tuple[str, str]]:
     return [(name, str(named[name])) for name in here if isinstance(named, dict) and named.get(name) != here[name]]
 
 
-def _places(about: Json) -> list[str]:
+def _sources(about: Json) -> list[dict[str, Json]]:
+    """What a report says of each run, in its order; an empty one where it says nothing that can be read."""
     sources = about.get("sources") if isinstance(about, dict) else None
     if not isinstance(sources, list):
         return []
-    places = [source.get("at") if isinstance(source, dict) else None for source in sources]
+    return [source if isinstance(source, dict) else {} for source in sources]
+
+
+def _banks(about: Json) -> set[str]:
+    return {str(source.get("bank")) for source in _sources(about)}
+
+
+def _places(about: Json) -> list[str]:
+    places = [source.get("at") for source in _sources(about)]
     return [place for place in places if isinstance(place, str)] if all(places) else []
 
 
@@ -131,10 +143,18 @@ def missing_parts(text: str, ending: str, about: Json) -> Iterator[Mismatch]:
     premise = " ".join(PREMISE.replace("\n> ", " ").removeprefix("> ").split())
     if premise not in words:
         yield Mismatch(where="the premise", claimed="stands word for word in every report", derived="is missing")
-    sources = about.get("sources") if isinstance(about, dict) else None
-    banks = {str(source.get("bank")) for source in sources or () if isinstance(source, dict)}
-    if words.count(": V ⊆ GT: ") < max(1, len(banks)):
+    if words.count(": V ⊆ GT: ") < max(1, len(_banks(about))):
         yield Mismatch(where="V ⊆ GT", claimed="a line for each bank", derived="is missing")
+
+
+def _wrong_shares(text: str, ending: str, about: Json) -> Iterator[Mismatch]:
+    """What a report gainsays by itself; what others wrote in it, its programs and the names of banks, is left out."""
+    own = text.partition('<section id="tasks">')[0] if ending == ".html" else text
+    words = " ".join(_text_of(own, ending).split())
+    for name in _banks(about):
+        words = words.replace(name, "") if any(wrong_shares(name)) else words
+    for claimed, derived in wrong_shares(words):
+        yield Mismatch(where="a share beside its counts", claimed=claimed, derived=derived)
 
 
 def _text_of(text: str, ending: str) -> str:
