@@ -26,10 +26,10 @@ def gate(*args: str | Path) -> int:
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The record of an attack on the first twelve tasks of HumanEval."""
+    """The record of an attack on the first eight tasks of HumanEval."""
     folder = tmp_path_factory.mktemp("attack")
     chosen = [part for name in SOME for part in ("--attack", name)]
-    assert gate("attack", "--limit", "12", "--out", folder, *chosen) == 0
+    assert gate("attack", "--limit", "8", "--out", folder, *chosen) == 0
     return folder
 
 
@@ -44,12 +44,12 @@ def test_data_holds_and_code_does_not(record: Path) -> None:
     """Against data 0 of N get through; the naive gauge lets through at least 90 % of N, and its self-check says ok."""
     found = rows(record)
     for name in ("plain", "exec_smuggling", "stateful_gauge", "swapped_suite", "forged_records"):
-        assert (found[name, "data"]["n"], found[name, "data"]["delivered"]) == (12, 0), name
+        assert (found[name, "data"]["n"], found[name, "data"]["delivered"]) == (8, 0), name
     for name in ("exec_smuggling", "stateful_gauge", "swapped_suite", "forged_records"):
-        assert found[name, "code"]["delivered"] >= 0.9 * 12, name
+        assert found[name, "code"]["delivered"] >= 0.9 * 8, name
         assert found[name, "code"]["self_check"] == "ok"
     for name in ("exec_smuggling", "stateful_gauge", "swapped_suite"):
-        assert found[name, "code_process"]["delivered"] >= 0.9 * 12, name
+        assert found[name, "code_process"]["delivered"] >= 0.9 * 8, name
         assert found[name, "data"]["self_check"] == "noticed"
     assert all(found["plain", gauge]["delivered"] == 0 for gauge in ("code", "code_process", "data"))
     assert all(found["plain", gauge]["self_check"] == "ok" for gauge in ("code", "code_process", "data"))
@@ -61,7 +61,7 @@ def test_a_stateful_gauge_drops_deliveries_and_says_ok(record: Path) -> None:
     found = rows(record)
     for gauge in ("code", "code_process"):
         drop = found["stateful_gauge", gauge]["delivery_drop"]
-        assert drop["b"] >= 6 and drop["c"] == 0 and found["stateful_gauge", gauge]["self_check"] == "ok"
+        assert drop["b"] >= 4 and drop["c"] == 0 and found["stateful_gauge", gauge]["self_check"] == "ok"
     assert found["stateful_gauge", "data"]["delivery_drop"]["b"] == 0
 
 
@@ -70,14 +70,15 @@ def test_what_is_left_is_measured(record: Path) -> None:
     """A look-up of the prompt passes weak suites, which the strength check notices; both residuals have their n."""
     found = rows(record)
     generic = found["generic_gauged", "data"]
-    assert generic["delivered"] > 6 and generic["self_check"] == "noticed"
-    assert all(found["weak_oracle", gauge]["n"] == 12 for gauge in ("code", "code_process", "data"))
+    assert generic["delivered"] > 4 and generic["self_check"] == "noticed"
+    assert all(found["weak_oracle", gauge]["n"] == 8 for gauge in ("code", "code_process", "data"))
 
 
 @pytest.mark.docker
 def test_each_class_of_hostile_programs_is_held_by_data(tmp_path: Path) -> None:
-    """A class of the corpus, whole, against all gauges: none gets through data, some through code."""
-    assert gate("attack", "--limit", "1", "--out", tmp_path, "--attack", "weak matching") == 0
+    """A class of the corpus, whole, against the naive gauge and ours: some get through code, none through data."""
+    some = ("--attack", "weak matching", "--gauge", "code", "--gauge", "data")
+    assert gate("attack", "--limit", "1", "--out", tmp_path, *some) == 0
     found = rows(tmp_path)
     assert found["weak matching", "data"]["delivered"] == 0
     assert found["weak matching", "code"]["delivered"] > 5
@@ -98,7 +99,7 @@ def test_a_record_is_verified(record: Path, capsys: pytest.CaptureFixture[str]) 
     path.write_text(json.dumps(told))
     assert gate("verify", path) == 4
     path.write_bytes(whole)
-    (record / "ATTACK.md").write_text(table.replace("0 of 12", "1 of 12", 1))
+    (record / "ATTACK.md").write_text(table.replace("0 of 8", "1 of 8", 1))
     assert gate("verify", record) == 4
     (record / "ATTACK.md").write_text(table)
     path.write_text("{}")
