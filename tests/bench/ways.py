@@ -96,7 +96,7 @@ async def all_ways(
     return {
         **floor_ways(stack, engine, client, image),
         **docker_ways(engine, image, profile),
-        **await container_ways(engine, client, image),
+        **await container_ways(stack, engine, client, image),
         **await cell_ways(stack, engine, client, image),
         **peer_ways(engine, peers),
     }
@@ -145,26 +145,28 @@ async def cell_ways(stack: AsyncExitStack, engine: BenchEngine, client: Any, ima
     return ways
 
 
-async def container_ways(engine: BenchEngine, client: Any, image: Image) -> dict[str, Way]:
+async def container_ways(stack: AsyncExitStack, engine: BenchEngine, client: Any, image: Image) -> dict[str, Way]:
     """Containers of one's own, made ahead of need."""
     known = client.info()["Runtimes"]
     work = WORKLOADS["trivial"]
     ways: dict[str, Way] = {}
     for runtime in (name for name in ("runc", "crun") if name in known and starts(client, image.id, name)):
         for concurrency in work.concurrencies:
-
-            async def way(runtime: str = runtime, concurrency: int = concurrency) -> Block:
-                number = COMMANDS * (1 if concurrency == 1 else 2)
-                async with ContainerSandbox(  # for its own block alone: idle containers of others cost the engine time
+            sandbox = await stack.enter_async_context(
+                ContainerSandbox(
                     client,
                     image,
                     seccomp=SECCOMP,
                     labels=owner_labels(),
                     runtime=runtime,
                     concurrency=concurrency,
-                ) as sandbox:
-                    judge = judge_by(sandbox, "container", work)
-                    return await measure(engine, number, concurrency, judge, settle_s=SETTLE_S, work=work)
+                )
+            )
+
+            async def way(sandbox: ContainerSandbox = sandbox, concurrency: int = concurrency) -> Block:
+                number = COMMANDS * (1 if concurrency == 1 else 2)
+                judge = judge_by(sandbox, "container", work)
+                return await measure(engine, number, concurrency, judge, settle_s=SETTLE_S, work=work)
 
             ways[f"container, {runtime}, trivial, -j {concurrency}"] = way
     return ways
