@@ -36,6 +36,7 @@ from gate.backends.image import find_image
 
 HERE = Path(__file__).resolve().parent
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
+DOCKER_WAYS = ("container, ", "docker run, ", "docker SDK, ")
 ONLY = tuple(filter(None, os.environ.get("ONLY", "").split(",")))
 
 
@@ -142,6 +143,9 @@ def find_ratios(rows: dict[str, Any]) -> dict[str, float]:
     def total_ms(name: str) -> float:
         return sum(rows[name]["cpu_ms"].values())
 
+    def rate(name: str) -> float:
+        return float(rows[name]["per_s"])
+
     def ratio(name: str, first: str, second: str, what: Any) -> None:
         if first in rows and second in rows:
             ratios[name] = what(first) / what(second)
@@ -154,6 +158,14 @@ def find_ratios(rows: dict[str, Any]) -> dict[str, float]:
     ratio("cell_vs_floor", *one, lambda name: rows[name]["cpu_ms"]["containers"])
     ratio("container_vs_docker_run", "docker run, trivial, -j 1", "container, runc, trivial, -j 1", total_ms)
     ratio("container_crun_vs_docker_run", "docker run, trivial, -j 1", "container, crun, trivial, -j 1", total_ms)
+    for runtime in ("runc", "crun"):
+        pool, poolless = (f"container, {runtime}, trivial{kind}, -j 1" for kind in ("", ", no pool"))
+        ratio(f"wall_pool_vs_poolless, {runtime}, -j 1", pool, poolless, lambda name: rows[name]["p50_ms"])
+        mine = f"container, {runtime}, trivial, -j 4"
+        best = max(
+            (name for name in rows if name.endswith("-j 4") and name.startswith(DOCKER_WAYS)), key=rate, default=""
+        )
+        ratio(f"throughput_vs_best, {runtime}, -j 4", mine, best, rate)
     if cell in rows:
         ratios["driver_ms"] = rows[cell]["cpu_ms"]["client"]
     for workload, work in WORKLOADS.items():

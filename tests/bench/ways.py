@@ -146,12 +146,12 @@ async def cell_ways(stack: AsyncExitStack, engine: BenchEngine, client: Any, ima
 
 
 async def container_ways(stack: AsyncExitStack, engine: BenchEngine, client: Any, image: Image) -> dict[str, Way]:
-    """Containers of one's own, made ahead of need."""
+    """Containers of one's own, made ahead of need; and, one and four at a time, without a pool."""
     known = client.info()["Runtimes"]
     work = WORKLOADS["trivial"]
     ways: dict[str, Way] = {}
     for runtime in (name for name in ("runc", "crun") if name in known and starts(client, image.id, name)):
-        for concurrency in work.concurrencies:
+        for concurrency, pool_size in [*((each, None) for each in work.concurrencies), (1, 0), (4, 0)]:
             sandbox = await stack.enter_async_context(
                 ContainerSandbox(
                     client,
@@ -160,6 +160,7 @@ async def container_ways(stack: AsyncExitStack, engine: BenchEngine, client: Any
                     labels=owner_labels(),
                     runtime=runtime,
                     concurrency=concurrency,
+                    pool_size=pool_size,
                 )
             )
 
@@ -168,7 +169,8 @@ async def container_ways(stack: AsyncExitStack, engine: BenchEngine, client: Any
                 judge = judge_by(sandbox, "container", work)
                 return await measure(engine, number, concurrency, judge, settle_s=SETTLE_S, work=work)
 
-            ways[f"container, {runtime}, trivial, -j {concurrency}"] = way
+            poolless = ", no pool" if pool_size == 0 else ""
+            ways[f"container, {runtime}, trivial{poolless}, -j {concurrency}"] = way
     return ways
 
 
