@@ -206,10 +206,10 @@ async def test_a_flood_is_cut_at_the_limit(sandbox: ContainerSandbox, stream: st
 
 
 async def test_chatter_below_the_limit_is_no_answer_and_no_fault(sandbox: ContainerSandbox) -> None:
-    """300 KB on stdout change nothing; the end of it is kept."""
+    """300 KB on stdout change nothing; of what came before the last reply, on another stream, the end is kept."""
     seen = await observe(sandbox, "def add(a, b):\n    print('noise ' * 50000, 'last')\n    return a + b\n")
     assert seen.exit is Exit.OK
-    assert seen.output_tail.endswith("last\n") and len(seen.output_tail) == 4096
+    assert "noise noise" in seen.output_tail and len(seen.output_tail) == 4096
 
 
 ENDS = {
