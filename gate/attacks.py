@@ -354,22 +354,19 @@ def smuggled_tree(suite: SuiteSpec, number: int) -> Json:
 def stateful_tree(suite: SuiteSpec) -> Json:
     """State as data can have it: the same call with another answer the second time."""
     tree = dict(suite.source)
-    first = dict(tree["tests"][0])
-    for key in ("expected", "any_of", "raises", "stdout", "project", "tolerance", "compare"):
-        first.pop(key, None)
-    answer: dict[str, Json] = {"stdout": BOGUS} if "stdin" in first else {"expected": BOGUS}
-    return {**tree, "tests": [*tree["tests"], {**first, **answer}]}
+    return {**tree, "tests": [*tree["tests"], _bogus_test(tree["tests"][0])]}
 
 
 def swapped_tree(suite: SuiteSpec) -> Json:
     """A suite in another's place: it expects what the bogus program answers."""
-    tree = dict(suite.source)
-    first = dict(tree["tests"][0])
-    for key in ("expected", "any_of", "raises", "stdout", "project", "tolerance", "compare"):
-        first.pop(key, None)
-    answer: dict[str, Json] = {"stdout": BOGUS} if "stdin" in first else {"expected": BOGUS}
-    kept = {key: value for key, value in tree.items() if key not in ("reference", "must_fail")}
-    return {**kept, "tests": [{**first, **answer}]}
+    kept = {key: value for key, value in suite.source.items() if key not in ("reference", "must_fail")}
+    return {**kept, "tests": [_bogus_test(kept["tests"][0])]}
+
+
+def _bogus_test(test: dict[str, Json]) -> dict[str, Json]:
+    """The same call, of which what the bogus program answers is expected."""
+    call = {key: test[key] for key in ("args", "kwargs", "stdin") if key in test}
+    return {**call, "stdout" if "stdin" in call else "expected": BOGUS}
 
 
 def share(row: Row) -> str:

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from run_here import gate
 
-from gate.cli import app
 from gate.cli import attack as verb
 from gate.errors import SpecError
 
 SOME = ("plain", "exec_smuggling", "stateful_gauge", "swapped_suite", "forged_records", "generic_gauged", "weak_oracle")
-
-
-def gate(*args: str | Path) -> int:
-    """The exit code of the command, in this process."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
-        patch.setattr(sys, "argv", ["gate", *map(str, args)])
-        app.run()
-    return int(ended.value.code or 0)
 
 
 @pytest.fixture(scope="module")

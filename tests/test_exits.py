@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from run_here import gate
 
 from gate.cli import exits
 from gate.summary import Containment, Summary
@@ -60,3 +62,17 @@ def test_only_a_run_that_delivered_everything_is_done(
     """0 means that each task of at least one was delivered; nothing else does."""
     found = summary(delivered=delivered, refused=refused, infra=infra, not_run=not_run)
     assert (exits.exit_code(found, budget) == exits.DONE) == (delivered == found.tasks > 0)
+
+
+@pytest.mark.parametrize("verb", [("check", "x.yaml"), ("attack",), ("verify", "run"), ("banks",)])
+def test_ctrl_c_is_said(
+    verb: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever is interrupted ends with 130 and one sentence, and no traceback."""
+
+    def interrupted(*args: Any, **more: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib.import_module(f"gate.cli.{verb[0]}"), verb[0], interrupted)
+    assert gate(*verb) == exits.STOPPED
+    assert capsys.readouterr().err == "gate: stopped\n"

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_here import gate
 
 from gate import preflight, values
 from gate.backends.container import ContainerSandbox
 from gate.backends.rundir import RunDir
 from gate.backends.scripted import ScriptedSandbox
-from gate.cli import app
 from gate.errors import SandboxError
 from gate.model import Call, Candidate, Exit, Limits, Observation, Reply, digest_json
 
@@ -93,14 +93,6 @@ tests:
 PROGRAM = "def plus(one, two):\n    return one + two\n"
 
 
-def gate(*args: str | Path) -> int:
-    """The exit code of the command, in this process."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
-        patch.setattr(sys, "argv", ["gate", *map(str, args)])
-        app.run()
-    return int(ended.value.code or 0)
-
-
 def hollow(returned: Callable[[Sequence[Call]], list[Any]]) -> Any:
     """A harness that says that all went well, whatever the program is, and never looks at it."""
 
@@ -114,14 +106,12 @@ def hollow(returned: Callable[[Sequence[Call]], list[Any]]) -> Any:
         seed: int = 0,
         alone: bool = False,
     ) -> Observation:
-        made = [] if "def probe" in candidate.code else returned(calls)
+        made = [[]] if "def probe" in candidate.code else returned(calls)
         return Observation(
             candidate=candidate.digest,
             calls=digest_json([call.as_json() for call in calls]),
             exit=Exit.OK,
-            replies=tuple(
-                Reply(kind="returned", value=value) for value in ([[]] if "def probe" in candidate.code else made)
-            ),
+            replies=tuple(Reply(kind="returned", value=value) for value in made),
             where={"seed": seed, "alone": alone},
         )
 

@@ -5,23 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from golden import make
 from reported import run_of, tampered
+from run_here import gate
 
-from gate.cli import app
 from gate.cli.verify_report import pieces
-
-
-def gate(*args: str | Path) -> int:
-    """The exit code of the command, in this process."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
-        patch.setattr(sys, "argv", ["gate", *map(str, args)])
-        app.run()
-    return int(ended.value.code or 0)
 
 
 @pytest.fixture

@@ -65,6 +65,17 @@ def run() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(exits.STOPPED) from None
+    except SystemExit as exc:
+        if _was_interrupted(exc):  # typer says nothing; a verb that goes on later has said so itself
+            print("gate: stopped", file=sys.stderr)
+        raise
+
+
+def _was_interrupted(exc: BaseException | None) -> bool:
+    """Whether Ctrl-C is what an exception comes from."""
+    while exc is not None and not isinstance(exc, KeyboardInterrupt):
+        exc = exc.__cause__ or exc.__context__
+    return exc is not None
 
 
 def first_of_ours(exc: BaseException) -> GateError | None:

@@ -90,7 +90,7 @@ def verify(
         return verify_written(path, runs, rule=rule, as_json=as_json)
     where = RunDir(path)
     if not where.run_json.is_file() and not where.ledger.is_file():
-        raise SpecError(f"{path}: holds no run: name a run directory")
+        raise SpecError(f"{path}: holds no run: name a run directory, or a report that is there")
     bound = None if lock is None else bind.read_bound(lock)
     mismatches: list[Mismatch] = []
     closed = False
