@@ -365,7 +365,7 @@ def swapped_tree(suite: SuiteSpec) -> Json:
 
 def _bogus_test(test: dict[str, Json]) -> dict[str, Json]:
     """The same call, of which what the bogus program answers is expected."""
-    call = {key: test[key] for key in ("args", "kwargs", "stdin") if key in test}
+    call: dict[str, Json] = {key: test[key] for key in ("args", "kwargs", "stdin") if key in test}
     return {**call, "stdout" if "stdin" in call else "expected": BOGUS}
 
 
