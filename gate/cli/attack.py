@@ -24,6 +24,7 @@ from gate.backends.banks import open_bank
 from gate.backends.samples import open_samples
 from gate.cli import exits, printing, wiring
 from gate.cli.attack_record import read_seed, report, write_record
+from gate.cli.run import new_run_path
 from gate.cli.try_one import judge
 from gate.errors import SandboxError, SpecError
 from gate.lock import Lock, differences, locked
@@ -256,8 +257,7 @@ def attack(
             raise SpecError(f"{what} {unknown[0]}: is unknown (known: {', '.join(names)})")
     tasks = [task for task in open_bank(bank, suites_dir()).tasks() if task.suite.tests][:limit]
     pairs = [(each, gauge) for each in (chosen or known) for gauge in (gauges or GAUGES)]
-    if out is not None and not out.is_dir():
-        raise SpecError(f"--out {out}: is no folder: make it first")
+    where = _folder(out or new_run_path(f"attack-{bank}"))
     outcomes, left_out = anyio.run(_carry_out, arms, tasks, pairs, pool or bundled_pool(bank), jobs, runtime)
     outcomes.sort(key=lambda each: (known.index(each.attack), GAUGES.index(each.gauge)))
     record = {
@@ -271,13 +271,26 @@ def attack(
         "outcomes": [outcome.as_json() for outcome in outcomes],
     }
     text = report(bank, attacks.rows(outcomes), read_seed(), left_out)
-    if out is not None:
-        write_record(out, record, text)
+    write_record(where, record, text)
+    printing.say(f"gate: {where}/ATTACK.md")
     if as_json:
         printing.print_json({name: value for name, value in record.items() if name != "outcomes"})
     else:
         print(text, end="")
     return exits.DONE
+
+
+def _folder(path: Path) -> Path:
+    """A folder for the record, made where it is not there.
+
+    Raises:
+        SpecError: It cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise SpecError(f"--out {path}: cannot be made ({exc.strerror}): name a folder that can") from exc
+    return path
 
 
 def bundled_pool(bank: str) -> Path | None:
