@@ -77,6 +77,15 @@ def test_each_class_of_hostile_programs_is_held_by_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.docker
+def test_a_record_is_made_without_being_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no folder is named a new one stands in runs/, as for a run."""
+    monkeypatch.chdir(tmp_path)
+    assert gate("attack", "--limit", "1", "--attack", "plain", "--gauge", "data") == 0
+    (made,) = (tmp_path / "runs").iterdir()
+    assert made.name.startswith("attack-humaneval-") and gate("verify", made) == 0
+
+
+@pytest.mark.docker
 def test_a_record_is_verified(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The rows follow from the outcomes; one that was changed does not, nor does another table."""
     assert gate("verify", record) == 0
@@ -106,7 +115,7 @@ def test_without_a_checkout_there_is_no_attack(monkeypatch: pytest.MonkeyPatch) 
     assert gate("attack") == 2
 
 
-@pytest.mark.parametrize("arguments", [["--attack", "nothing"], ["--gauge", "dta"], ["--out", "nowhere"]])
+@pytest.mark.parametrize("arguments", [["--attack", "nothing"], ["--gauge", "dta"], ["--out", "/dev/null/x"]])
 def test_unknown_names_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A name that is none, or no folder: one sentence with what there is, before anything runs."""
     assert gate("attack", *arguments) == 2

@@ -349,7 +349,7 @@ def attack_command(
         list[str] | None, typer.Option("--gauge", metavar="NAME", help="code, code_process or data. Repeatable.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="A folder for attack.json, ATTACK.md.")
+        Path | None, typer.Option("--out", metavar="DIR", help="A folder for attack.json, ATTACK.md; else in runs/.")
     ] = None,
     jobs: Jobs = None,
     runtime: Runtime = None,
