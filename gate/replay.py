@@ -1,17 +1,20 @@
 """A pool replayed: every saved draw judged on the visible and on the hidden tests.
 
-Theory of operation. As in `engine`, tasks run side by side and the draws of one task one
-after another; what each seam brings is appended to the ledger, and a verdict names the
-observations that it rests on. Unlike a run, a replay goes on after a pass: all draws are
-taken, all are judged on the visible tests, then the gate's own decision is recorded, and
-only then the hidden tests measure, so they cannot have decided. Equal programs of one
-task are run once. Where our own world fails on a draw, that draw is an error and the
-others are judged all the same. What a ledger says of a task already is not done again.
+Theory of operation. As in `engine`, tasks run side by side; what each seam brings is
+appended to the ledger, and a verdict names the observations that it rests on. Unlike a run,
+a replay goes on after a pass: all draws are taken, all are judged on the visible tests, then
+the gate's own decision is recorded, and only then the hidden tests measure, so they cannot
+have decided. No draw waits for another's verdict, so the draws of a task are judged side by
+side, too, and one task whose draws all loop does not hold up the end. Equal
+programs of one task are run once. Where our own world fails on a draw, that draw is an error
+and the others are judged all the same. What a ledger says of a task already is not done again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+
+import anyio
 
 from gate import engine, records, rules
 from gate.errors import SandboxError
@@ -27,16 +30,25 @@ class PoolRun:
     Args:
         task: What was asked.
         pool: What an earlier replay has drawn and judged of it; goes on from there.
+        slots: How many draws may be judged at once, of this task and of others that share them.
     """
 
     def __init__(
-        self, task: Task, pool: TaskPool, *, source: CandidateSource, sandbox: Sandbox, ledger: Ledger
+        self,
+        task: Task,
+        pool: TaskPool,
+        *,
+        source: CandidateSource,
+        sandbox: Sandbox,
+        ledger: Ledger,
+        slots: anyio.CapacityLimiter,
     ) -> None:
         self.task = task
         self.pool = pool
         self._source = source
         self._sandbox = sandbox
         self._ledger = ledger
+        self._slots = slots
 
     async def judge(self, *, draws: int) -> Decision:
         """Judge all draws; what the gate's rule makes of them."""
@@ -53,22 +65,33 @@ class PoolRun:
         """A verdict for every draw that has none that stands; equal programs are run once."""
         if not rules.part_of(self.task.suite, part)[0]:
             return
+        equal: dict[str, list[Candidate]] = {}
         known: dict[str, Judged] = {}
         for candidate in self.pool.candidates:
             judged = self.pool.final(part, candidate.index)
             if judged is None:
-                judged = known.get(candidate.digest) or await self._judge(candidate, part)
-                engine.keep(self._ledger, self.task, candidate, part, judged)
-                self.pool.verdicts[part][candidate.index] = judged
-            if judged.seen and judged.verdict.outcome is not Outcome.ERROR:
+                equal.setdefault(candidate.digest, []).append(candidate)
+            elif judged.seen:
                 known[candidate.digest] = judged
+        async with anyio.create_task_group() as group:
+            for digest, candidates in equal.items():
+                group.start_soon(self._judge_equal, candidates, part, known.get(digest))
+
+    async def _judge_equal(self, candidates: Sequence[Candidate], part: str, known: Judged | None) -> None:
+        """The same verdict for equal programs, run once; where our own world failed, the next is run again."""
+        for candidate in candidates:
+            if known is None or not known.seen or known.verdict.outcome is Outcome.ERROR:
+                known = await self._judge(candidate, part)
+            engine.keep(self._ledger, self.task, candidate, part, known)
+            self.pool.verdicts[part][candidate.index] = known
 
     async def _judge(self, candidate: Candidate, part: str) -> Judged:
         screened = rules.screen(candidate)
         if screened is not None:
             return Judged(verdict=screened)
         try:
-            return await engine.look(self.task, candidate, part, sandbox=self._sandbox, ledger=self._ledger)
+            async with self._slots:
+                return await engine.look(self.task, candidate, part, sandbox=self._sandbox, ledger=self._ledger)
         except SandboxError as exc:
             return Judged(verdict=rules.unmeasured(self.task.suite, part, str(exc)))
 
@@ -95,9 +118,10 @@ async def replay_tasks(
     pool_of: Callable[[Task], TaskPool] = lambda task: TaskPool(),
     on_decision: Callable[[Decision], None] = lambda decision: None,
 ) -> None:
-    """Judge every task's pool, `concurrency` at a time; tasks are taken from the stream as needed.
+    """Judge every task's pool; tasks are taken from the stream as needed.
 
     Args:
+        concurrency: How many draws are judged at once, of one task or of several.
         draws: How many draws of each task.
         pool_of: What an earlier replay has judged of a task; asked when its turn comes.
 
@@ -105,10 +129,13 @@ async def replay_tasks(
         SourceError: A saved draw can no longer be read: it would not be the same pool.
     """
 
+    slots = anyio.CapacityLimiter(concurrency)
+
     async def work(task: Task) -> None:
         pool = pool_of(task)
         if is_complete(task, pool, draws):
             return
-        on_decision(await PoolRun(task, pool, source=source, sandbox=sandbox, ledger=ledger).judge(draws=draws))
+        run = PoolRun(task, pool, source=source, sandbox=sandbox, ledger=ledger, slots=slots)
+        on_decision(await run.judge(draws=draws))
 
     await engine.side_by_side(tasks, work, concurrency=concurrency)

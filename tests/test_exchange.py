@@ -33,14 +33,14 @@ def waiting(*readings: dict[str, float]) -> Waiting:
 def test_the_thread_that_waited_longest_counts() -> None:
     """Threads that wait at the same time, as for each other, do not add up."""
     found = waiting({"1": 5.0, "2": 1.0}, {"1": 5.5, "2": 1.25, "3": 0.125})
-    found.look(101.0)
+    found.look(101.0, exchange_module.TICK_S)
     assert (found.in_step_s, found.in_all_s) == (0.5, 0.5)
 
 
 def test_no_more_than_the_time_that_has_gone_by() -> None:
     """Whatever the counters say, waiting is part of the time since the last look."""
     found = waiting({}, {"1": 50.0})
-    found.look(102.0)
+    found.look(102.0, exchange_module.TICK_S)
     assert (found.in_step_s, found.in_all_s) == (2.0, 2.0)
 
 
@@ -48,23 +48,23 @@ def test_a_thread_that_ends_takes_nothing_back() -> None:
     """A wait that is not told any more was waited all the same, and another thread's is no growth."""
     found = waiting({"1": 5.0}, {"1": 6.0}, {"2": 0.0}, {})
     for now_s in (102.0, 104.0, 106.0):
-        found.look(now_s)
+        found.look(now_s, exchange_module.TICK_S)
     assert (found.in_step_s, found.in_all_s) == (1.0, 1.0)
 
 
 def test_a_new_step_begins_with_nothing() -> None:
     """What was waited for before a reply belongs to the step before it, and to the whole."""
     found = waiting({"1": 0.0}, {"1": 1.5}, {"1": 4.5})
-    found.look(102.0)
+    found.look(102.0, exchange_module.TICK_S)
     found.step(103.0)
-    found.look(104.0)
+    found.look(104.0, exchange_module.TICK_S)
     assert (found.in_step_s, found.in_all_s) == (1.0, 3.5)
 
 
 def test_looks_that_follow_at_once_read_nothing() -> None:
     """A flood on stderr wakes the loop again and again; the counters are read once a tick."""
     found = waiting({"1": 0.0})
-    found.look(100.0 + exchange_module.TICK_S / 4)
+    found.look(100.0 + exchange_module.TICK_S / 4, exchange_module.TICK_S / 2)
     assert found.in_all_s == 0.0
 
 

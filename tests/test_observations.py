@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 from echo_sandbox import EchoSandbox
 
-from gate.backends.observations import CachedSandbox, ObservationCache
+from gate.backends.observations import HELD_BACK, CachedSandbox, ObservationCache
 from gate.errors import BackendError, SpecError
 from gate.model import Call, Candidate, Limits
 
@@ -96,6 +98,34 @@ async def test_both_looks_are_kept_when_the_second_has_come(tmp_path: Path) -> N
             for alone in (False, True):
                 await cached.observe(candidate, "f", (Call(args=(1,)),), Limits(), alone=alone)
     assert [alone for *_, alone in sandbox.seen] == [False, True]
+
+
+def rows(path: Path) -> int:
+    """How many observations another process would find."""
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        number: int = base.execute("SELECT COUNT(*) FROM observations").fetchone()[0]
+    return number
+
+
+async def test_rows_are_written_by_the_dozen(tmp_path: Path) -> None:
+    """What is held back is known at once, in the file once there is enough of it, and all of it at the end."""
+    path, more = tmp_path / "o.sqlite", 3
+    with ObservationCache(path) as cache:
+        for number in range(HELD_BACK + more):
+            assert await ask(cache, EchoSandbox(), code=f"ok {number}")
+            assert not await ask(cache, EchoSandbox(), code=f"ok {number}")
+        assert rows(path) == HELD_BACK
+    assert rows(path) == HELD_BACK + more
+
+
+async def test_what_went_wrong_first_is_told(tmp_path: Path) -> None:
+    """A disk that fails at the end is told, but never in the place of what ended the replay before."""
+    for failure in (None, KeyError("first")):
+        with pytest.raises(KeyError if failure else BackendError), ObservationCache(tmp_path / "o.sqlite") as cache:
+            await ask(cache, EchoSandbox(), code=f"ok {failure}")
+            cache._base.execute("PRAGMA query_only = ON")
+            if failure:
+                raise failure
 
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:

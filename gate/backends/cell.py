@@ -34,8 +34,9 @@ from gate.backends.cgroups import OpenCounters, Reading
 from gate.backends.container import ContainerSandbox
 from gate.backends.exchange import CHUNK_BYTES, Exchange, Remains, converse, observation, send
 from gate.backends.image import Image
+from gate.backends.spelling import Spelling
 from gate.errors import SandboxError
-from gate.model import MAX_TOTAL_WALL_S, Call, Candidate, Exit, Json, Limits, Observation, digest_json
+from gate.model import MAX_TOTAL_WALL_S, Call, Candidate, Exit, Json, Limits, Observation
 
 RECYCLE_AFTER = 2000
 GRACE_S = 0.5  # how long a candidate that has said all may take to be gone
@@ -75,15 +76,6 @@ class Cell:
         return self.used < RECYCLE_AFTER and self.box.is_alive()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spelled:
-    """Some calls as a request has them, and their digest."""
-
-    calls: tuple[Call, ...]
-    lines: bytes
-    digest: str
-
-
 class CellSandbox:
     """Use as an async context manager.
 
@@ -115,7 +107,7 @@ class CellSandbox:
         self._threads = anyio.CapacityLimiter(concurrency + 4)
         self._door = anyio.Lock(fast_acquire=True)
         self._idle: list[Cell] = []  # the one used last stands last
-        self._spelled: dict[tuple[int, ...], Spelled] = {}  # by the calls' identities: those in it are kept
+        self._spelling = Spelling(2 * concurrency)
         self.boxes = Boxes(
             client,
             image.id,
@@ -225,7 +217,7 @@ class CellSandbox:
             SandboxError: The engine could not make one.
         """
         wall_s = MAX_TOTAL_WALL_S + wire.BACKSTOP_S
-        spelled = self._spell(calls)
+        spelled = self._spelling.of(calls)
         header = wire.encode_header(candidate.code_bytes, entry_point, len(calls), limits, wall_s=wall_s)
         request = wire.encode_cell_run(
             header + spelled.lines,
@@ -312,17 +304,6 @@ class CellSandbox:
     def _leave_slots(self, taken: list[object]) -> None:
         for token in taken:
             self._slots.release_on_behalf_of(token)
-
-    def _spell(self, calls: Sequence[Call]) -> Spelled:
-        """What is the same for all candidates of a task, which come one after the other: found once."""
-        key = tuple(map(id, calls))
-        spelled = self._spelled.get(key)
-        if spelled is None:
-            if len(self._spelled) >= 2 * self._concurrency:
-                del self._spelled[next(iter(self._spelled))]
-            lines, digest = wire.encode_calls(calls), digest_json([call.as_json() for call in calls])
-            spelled = self._spelled[key] = Spelled(calls=tuple(calls), lines=lines, digest=digest)
-        return spelled
 
     async def _take(self, kind: Kind) -> Cell:
         """A cell of that kind; the one that has rested least, so that few are kept in use.

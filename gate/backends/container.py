@@ -31,7 +31,8 @@ from gate.backends.boxes import START_ATTEMPTS, Box, Boxes, Kind
 from gate.backends.exchange import Exchange, Remains, converse, observation
 from gate.backends.image import Image
 from gate.backends.pool import Pool
-from gate.model import MAX_TOTAL_WALL_S, Call, Candidate, Json, Limits, Observation, digest_json
+from gate.backends.spelling import Spelling
+from gate.model import MAX_TOTAL_WALL_S, Call, Candidate, Json, Limits, Observation
 
 _T = TypeVar("_T")
 
@@ -66,6 +67,7 @@ class ContainerSandbox:
         self._slots = anyio.CapacityLimiter(concurrency)
         self._threads = anyio.CapacityLimiter(2 * concurrency + 4)
         self._door = anyio.Lock()
+        self._spelling = Spelling(2 * concurrency)
         self.boxes = Boxes(client, image.id, seccomp=seccomp, labels=labels, runtime=runtime, removers=concurrency + 1)
         size = 2 * concurrency + 2 if pool_size is None else pool_size
         self._pool = Pool(self.boxes, size=size, starters=concurrency + 1)
@@ -97,7 +99,9 @@ class ContainerSandbox:
         """See `gate.seams.Sandbox`."""
         async with self._slot(alone):
             wall_s = MAX_TOTAL_WALL_S + wire.BACKSTOP_S
-            request = wire.encode_request(candidate.code_bytes, entry_point, calls, limits, wall_s=wall_s)
+            spelled = self._spelling.of(calls)
+            header = wire.encode_header(candidate.code_bytes, entry_point, len(calls), limits, wall_s=wall_s)
+            request = header + spelled.lines
             for _ in range(START_ATTEMPTS):
                 box = await self._take(Kind(memory_mb=limits.memory_mb, seed=seed))
                 exchange = begin(box, calls, limits, program=entry_point is None)
@@ -116,8 +120,7 @@ class ContainerSandbox:
             "alone": alone,
             "counters": box.counters.source,
         }
-        calls_digest = digest_json([call.as_json() for call in calls])
-        return observation(candidate.digest, calls_digest, exchange, remains, where)
+        return observation(candidate.digest, spelled.digest, exchange, remains, where)
 
     @asynccontextmanager
     async def _slot(self, alone: bool) -> AsyncIterator[None]:

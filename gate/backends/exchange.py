@@ -23,7 +23,8 @@ from gate.backends.cgroups import Counters, OpenCounters, Reading
 from gate.model import MAX_TOTAL_WALL_S, Exit, Json, Limits, Observation, Usage
 
 CHUNK_BYTES = 1 << 18
-TICK_S = 0.1
+TICK_S = 0.1  # how often the limits are looked at
+SOON_S = 0.005  # and how often at most, where one is near
 
 _STDOUT = 1
 
@@ -119,17 +120,19 @@ async def _read_replies(
     started_s = step_s = anyio.current_time()
     started_cpu_s = step_cpu_s = exchange.cpu_before_s
     waiting = Waiting(counters, started_s)
+    tick_s = TICK_S
     while True:
-        with anyio.move_on_after(TICK_S):
+        with anyio.move_on_after(tick_s):
             await anyio.wait_readable(connection)
             if receive(connection, exchange):
                 if exchange.reader.phase is wire.Phase.ENDED:
                     return
                 step_s, step_cpu_s = anyio.current_time(), counters.read_cpu_s()
                 waiting.step(step_s)
+                tick_s = TICK_S
                 continue
         now_s, cpu_s = anyio.current_time(), counters.read_cpu_s()
-        waiting.look(now_s)
+        waiting.look(now_s, tick_s / 2)
         passed = (
             ("cpu", since(cpu_s, step_cpu_s), limits.cpu_s),
             ("total_cpu", since(cpu_s, started_cpu_s), limits.total_cpu_s),
@@ -142,6 +145,8 @@ async def _read_replies(
                 exchange.exit, exchange.limit = Exit.TIME_LIMIT, name
                 exchange.detail = f"over {limit_s:g} s of {name.replace('_', ' ')} time"
                 return
+        # No limit is reached sooner than that: a container has one core.
+        tick_s = max(SOON_S, min(TICK_S, *(limit_s - used_s for _, used_s, limit_s in passed)))
 
 
 class Waiting:
@@ -163,9 +168,9 @@ class Waiting:
         """A new step has begun; what was waited for before belongs to the last one."""
         self._since_s, self.in_step_s = now_s, 0.0
 
-    def look(self, now_s: float) -> None:
-        """Add what was waited since the last look: never more than the time that has gone by."""
-        if now_s - self._looked_s < TICK_S / 2:
+    def look(self, now_s: float, least_s: float) -> None:
+        """Add what was waited since the last look, if that is so long ago; never more than the time gone by."""
+        if now_s - self._looked_s < least_s:
             return
         waits_s = self._counters.read_waits_s()
         more_s = max((wait_s - self._before_s.get(thread, 0.0) for thread, wait_s in waits_s.items()), default=0.0)

@@ -10,8 +10,9 @@ may be the host's fault. Such a first look waits until the second one, alone, ha
 then both are kept in one step, for together they are an answer.
 
 Every row carries a check sum over its key and content, so damage is an error and never
-another observation. Several processes may use one file; each row is one transaction, and
-a killed process leaves whole rows. The file only saves time: it can be deleted at will.
+another observation. Several processes may use one file. Rows go into it by the dozen, in
+one transaction, for one costs as much as many: a killed process leaves whole rows, and
+what it had not yet written is run again. The file only saves time: it can be deleted at will.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 
 from gate import records, rules
+from gate.backends.spelling import Spelling
 from gate.errors import BackendError, SpecError
 from gate.model import Call, Candidate, Exit, Json, Limits, Observation, digest_bytes, digest_json
 from gate.seams import Sandbox
 
 FORMAT = 1
 BUSY_S = 120.0
+SPELLED = 64  # sequences of calls whose digest is kept: two a task, of tasks that are judged side by side
+HELD_BACK = 64  # rows that are written together
 _MAX_BYTES = 512 << 20
 _TABLE = """
 CREATE TABLE IF NOT EXISTS observations (
@@ -50,6 +54,7 @@ class ObservationCache:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._unwritten: dict[str, tuple[bytes, bytes, bytes]] = {}
         with self._trouble():
             _refuse_foreign(path)
             self._base = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
@@ -74,7 +79,11 @@ class ObservationCache:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._base.close()
+        try:
+            with suppress(BackendError) if exc is not None else nullcontext():  # what went wrong first is what is told
+                self._write()
+        finally:
+            self._base.close()
 
     def get(self, key: str) -> Observation | None:
         """The observation under a key; None where there is none.
@@ -83,10 +92,10 @@ class ObservationCache:
             BackendError: It is damaged.
         """
         with self._trouble():
-            found = self._base.execute(
-                "SELECT content, checksum FROM observations WHERE key = ?", (bytes.fromhex(key),)
-            ).fetchone()
-            return None if found is None else _unpack(key, *found)
+            row = self._unwritten.get(key)
+            if row is None:
+                row = self._base.execute("SELECT * FROM observations WHERE key = ?", (bytes.fromhex(key),)).fetchone()
+            return None if row is None else _unpack(key, row[1], row[2])
 
     def put(self, found: Sequence[tuple[str, Observation]]) -> None:
         """Keep some observations, all or none of them; what is there already stays.
@@ -94,16 +103,28 @@ class ObservationCache:
         Raises:
             BackendError: They cannot be written.
         """
-        rows = [_pack(key, seen) for key, seen in found]
+        self._unwritten.update((key, _pack(key, seen)) for key, seen in found)
+        if len(self._unwritten) >= HELD_BACK:
+            self._write()
+
+    def _write(self) -> None:
+        """Write what is held back.
+
+        Raises:
+            BackendError: It cannot be written.
+        """
+        if not self._unwritten:
+            return
         with self._trouble():
             self._base.execute("BEGIN IMMEDIATE")
             try:
-                self._base.executemany("INSERT OR IGNORE INTO observations VALUES (?, ?, ?)", rows)
+                self._base.executemany("INSERT OR IGNORE INTO observations VALUES (?, ?, ?)", self._unwritten.values())
                 self._base.execute("COMMIT")
             except BaseException:
                 if self._base.in_transaction:
                     self._base.execute("ROLLBACK")
                 raise
+        self._unwritten.clear()
 
     @contextmanager
     def _trouble(self) -> Iterator[None]:
@@ -175,6 +196,7 @@ class CachedSandbox:
         self._cache = cache
         self._conditions = digest_json([FORMAT, conditions])
         self._doubted: dict[str, tuple[str, Observation]] = {}
+        self._spelling = Spelling(SPELLED)
         self.ran = 0
         self.known = 0
 
@@ -219,7 +241,7 @@ class CachedSandbox:
                 self._conditions,
                 candidate.digest,
                 entry_point,
-                digest_json([call.as_json() for call in calls]),
+                self._spelling.of(calls).digest,
                 [limits.wall_s, limits.cpu_s, limits.memory_mb, limits.output_kb, limits.total_cpu_s],
                 seed,
             ]
