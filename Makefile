@@ -36,8 +36,7 @@ demo: setup
 	@.venv/bin/gate demo
 
 test: setup lint browser
-	@.venv/bin/pytest -n 2 --dist loadfile -m "not docker and not live and not soak and not browser"
-	@.venv/bin/pytest -m "(docker or browser) and not live and not soak"
+	@.venv/bin/pytest -n 2 --dist loadfile -m "not live and not soak"
 
 browser:
 	@tests/browser.sh

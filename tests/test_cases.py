@@ -91,9 +91,10 @@ def test_an_answer_that_is_not_listed_is_wrong(cases: list[Case]) -> None:
 @pytest.mark.docker
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_every_case_gets_a_right_answer(cases: list[Case], sandbox: ContainerSandbox) -> None:
-    """Whatever a candidate does, its verdict is one of those that its case lists."""
-    assert wrong(cases, await answers(cases, gate_judge(sandbox), at_once=AT_ONCE)) == {}
+async def test_every_other_case_gets_a_right_answer(cases: list[Case], sandbox: ContainerSandbox) -> None:
+    """Whatever a candidate does, its verdict is one of those that its case lists; tests/test_cell.py has the others."""
+    some = cases[::2]
+    assert wrong(some, await answers(some, gate_judge(sandbox), at_once=AT_ONCE)) == {}
 
 
 @pytest.mark.docker
@@ -101,7 +102,7 @@ async def test_every_case_gets_a_right_answer(cases: list[Case], sandbox: Contai
 @pytest.mark.timeout(600)
 async def test_a_naive_grader_is_fooled(cases: list[Case], sandbox: ContainerSandbox) -> None:
     """A grader in the candidate's own process gets exactly the listed ones right, of every thirtieth case."""
-    some = cases[::30]
+    some = cases[7::30]  # some of both kinds that it gets right, and some that it does not; none that takes long
     found = right(some, await answers(some, naive_judge(sandbox), at_once=AT_ONCE))
     assert found == [case.id for case in some if case.id in GETS_RIGHT["naive"]]
 

@@ -141,10 +141,10 @@ async def test_a_forged_reply_gains_nothing(cells: CellSandbox, record: str) -> 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.soak), 3])
-async def test_every_case_of_the_corpus_gets_a_right_answer(cells: CellSandbox, every: int) -> None:
-    """The corpus, or every third case of it, gets the verdicts of containers, but for what reads /proc."""
-    cases = corpus.read_cases()[::every]
+@pytest.mark.parametrize("first,step", [pytest.param(0, 1, marks=pytest.mark.soak), (1, 2)], ids=["all", "others"])
+async def test_every_case_of_the_corpus_gets_a_right_answer(cells: CellSandbox, first: int, step: int) -> None:
+    """The corpus, or what tests/test_cases.py leaves out, gets the verdicts of containers, but for what reads /proc."""
+    cases = corpus.read_cases()[first::step]
     exceptions = READ_PROC & {case.id for case in cases}
     assert set(wrong(cases, await answers(cases, gate_judge(cells), at_once=AT_ONCE))) == exceptions
 

@@ -339,9 +339,11 @@ def test_a_signal_stops_in_order(here: Path, engine: docker.APIClient, number: s
 
 @pytest.mark.docker
 @pytest.mark.slow
-def test_the_demo_ends_with_the_whole_report(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [pytest.param((), marks=pytest.mark.soak), ("--isolation", "cell")], ids=["", "cell"])
+def test_the_demo_ends_with_the_whole_report(tmp_path: Path, more: tuple[str, ...]) -> None:
     """`gate demo` decides all 157 tasks of HumanEval and prints all of REPORT.md on stdout."""
-    said = subprocess.run([GATE, "demo", "--out", "out"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    words = [GATE, "demo", "--out", "out", *more]
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert said.returncode == 0, said.stderr
     report = (tmp_path / "out/REPORT.md").read_text()
     assert report in said.stdout and "V ⊆ GT: no" in report

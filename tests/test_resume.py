@@ -185,7 +185,7 @@ def test_a_torn_end_is_cut_and_redone(finished: Path) -> None:
     assert gate("verify", str(finished)).returncode == 0
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [10, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_run_goes_on_after_any_record(finished: Path, tmp_path: Path, step: int) -> None:
     """Stopped after any one of its records, a run comes to the same."""
     wanted = facts(finished)

@@ -166,18 +166,13 @@ def test_each_target_is_there(target: str) -> None:
 
 
 def test_make_test_is_everything() -> None:
-    """`make test` sets up, checks and tests, with the tests last; no test is left out by both of their parts."""
+    """`make test` sets up, checks and tests, with the tests last; none is left out but what has a command of its own."""
     commands = make("--dry-run", "test").splitlines()
     steps = ("sandbox/engine.sh", "image build", "ruff check", "ruff format --check", "mypy --strict", "pytest")
     found = [next(index for index, line in enumerate(commands) if step in line) for step in steps]
     assert found == sorted(found)
-    parts = commands[found[-1] :]
-    assert all("pytest" in part for part in parts)
-    chosen = [re.search(r'-m "(.+)"', part) for part in parts]
-    assert [part[1] for part in chosen if part] == [
-        "not docker and not live and not soak and not browser",
-        "(docker or browser) and not live and not soak",
-    ]
+    (tests,) = commands[found[-1] :]
+    assert re.findall(r'-m "(.+)"', tests) == ["not live and not soak"]
 
 
 def test_readme_opens_with_the_two_commands() -> None:

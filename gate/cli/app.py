@@ -518,13 +518,14 @@ def init_command(
 @app.command("demo", epilog="Example: gate demo")
 def demo_command(
     out: Annotated[Path | None, typer.Option("--out", help="The run directory; default: a new one in runs/.")] = None,
+    isolation: Boundary = Isolation.container,
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
     """The main job on real saved candidates: HumanEval, five by code-davinci-002 a task."""
     from gate.cli import demo as verb
 
-    raise typer.Exit(verb.demo(out=out, jobs=jobs, quiet=quiet))
+    raise typer.Exit(verb.demo(out=out, isolation=isolation.value, jobs=jobs, quiet=quiet))
 
 
 @app.command("doctor", epilog="Example: gate doctor")
