@@ -166,7 +166,7 @@ def test_each_target_is_there(target: str) -> None:
 
 
 def test_make_test_is_everything() -> None:
-    """`make test` sets up, checks and tests, with the tests last; none is left out but what has a command of its own."""
+    """`make test` sets up, checks and tests, with the tests last; what is left out has a command of its own."""
     commands = make("--dry-run", "test").splitlines()
     steps = ("sandbox/engine.sh", "image build", "ruff check", "ruff format --check", "mypy --strict", "pytest")
     found = [next(index for index, line in enumerate(commands) if step in line) for step in steps]
