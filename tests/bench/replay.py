@@ -2,10 +2,11 @@
 
 Samples are of HumanEval's tasks, those of the bundled bank, with one second as the limit for
 both. EvalPlus judges each sample once, by the base tests, with its ground truth cached and
-nothing around the program. gate judges it by the visible tests, a pass among them again under
-another hash seed, and by the hidden tests, which are those base tests; each in a cell, and each
-observation goes to the ledger before it counts. The two take turns, twice. Adds `replay` to
-tests/bench/results.json: samples and observations a second, and how far the verdicts agree.
+nothing around the program: with as many workers as there are cores, and with as many as it
+takes by itself, half of that. gate judges it by the visible tests, a pass among them again
+under another hash seed, and by the hidden tests, which are those base tests; each in a cell,
+and each observation goes to the ledger before it counts. They take turns. Adds `replay` to
+tests/bench/results.json: samples and observations a second, and how many passed.
 """
 
 from __future__ import annotations
@@ -105,9 +106,14 @@ def main() -> None:
         samples = write_samples(folder, asked.pools, write_bank(folder, asked.tasks), asked.draws)
         rounds = []
         for number in range(asked.rounds):
-            peer = run_evalplus(folder, peers, cores)
-            ours = run_gate(folder, str(number), 2 * cores, asked.draws)
-            rounds.append({"evalplus": peer, "gate": ours, "load": os.getloadavg()[0]})
+            rounds.append(
+                {
+                    "evalplus": run_evalplus(folder, peers, cores),
+                    "evalplus_default": run_evalplus(folder, peers, max(1, cores // 2)),
+                    "gate": run_gate(folder, str(number), 2 * cores, asked.draws),
+                    "load": os.getloadavg()[0],
+                }
+            )
             print(json.dumps(rounds[-1]), flush=True)
     keep(samples, rounds)
 
@@ -115,12 +121,13 @@ def main() -> None:
 def keep(samples: int, rounds: list[dict[str, Any]]) -> None:
     """Print what came out, and keep it beside the rest."""
     result = {"samples": samples, "rounds": rounds}
-    for who in ("evalplus", "gate"):
+    for who in ("evalplus", "evalplus_default", "gate"):
         result[f"{who}_samples_per_s"] = samples * len(rounds) / sum(each[who]["took_s"] for each in rounds)
     observations = sum(each["gate"]["observations"] for each in rounds)
     result["gate_observations_per_s"] = observations / sum(each["gate"]["took_s"] for each in rounds)
-    result["replay_vs_evalplus_samples"] = result["gate_samples_per_s"] / result["evalplus_samples_per_s"]
-    result["replay_vs_evalplus_observations"] = result["gate_observations_per_s"] / result["evalplus_samples_per_s"]
+    for what in ("samples", "observations"):
+        for who in ("evalplus", "evalplus_default"):
+            result[f"replay_vs_{who}_{what}"] = result[f"gate_{what}_per_s"] / result[f"{who}_samples_per_s"]
     print(json.dumps({name: value for name, value in result.items() if name != "rounds"}, indent=1))
     path = HERE / "results.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
