@@ -248,7 +248,9 @@ def replay_command(
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many tasks only.")] = None,
     task: Annotated[list[str] | None, typer.Option("--task", help="This task only; repeatable.")] = None,
-    jobs: Jobs = None,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", min=1, max=256, help="Draws at a time, of one task or of several.")
+    ] = None,
     infra_budget: Annotated[
         str | None, typer.Option("--infra-budget", help="Share of tasks that our own world may fail; default 1%.")
     ] = None,
