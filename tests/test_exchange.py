@@ -68,6 +68,14 @@ def test_looks_that_follow_at_once_read_nothing() -> None:
     assert found.in_all_s == 0.0
 
 
+def test_a_limit_is_noticed_when_it_is_due() -> None:
+    """What is left of the nearest limit is how long to wait: never past it, never longer than a tick, never a spin."""
+    tick_s, soon_s = exchange_module.TICK_S, exchange_module.SOON_S
+    assert exchange_module.next_look_s([60.0, 0.03, 5.0]) == 0.03
+    assert exchange_module.next_look_s([60.0, 30.0, 5.0]) == tick_s
+    assert exchange_module.next_look_s([60.0, 0.0001, 5.0]) == soon_s
+
+
 async def ended_by(waits_s: Callable[[], dict[str, float]]) -> tuple[Exchange, float]:
     """A conversation with somebody who says nothing, and how long it took."""
     ours, theirs = socket.socketpair()

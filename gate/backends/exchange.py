@@ -145,8 +145,15 @@ async def _read_replies(
                 exchange.exit, exchange.limit = Exit.TIME_LIMIT, name
                 exchange.detail = f"over {limit_s:g} s of {name.replace('_', ' ')} time"
                 return
-        # No limit is reached sooner than that: a container has one core.
-        tick_s = max(SOON_S, min(TICK_S, *(limit_s - used_s for _, used_s, limit_s in passed)))
+        tick_s = next_look_s([limit_s - used_s for _, used_s, limit_s in passed])
+
+
+def next_look_s(left_s: list[float]) -> float:
+    """How long to wait for replies before limits are looked at again, by what is left of each.
+
+    None is reached sooner than what is left of it goes by: a container has one core, so CPU time is no faster.
+    """
+    return max(SOON_S, min(TICK_S, *left_s))
 
 
 class Waiting:
