@@ -87,23 +87,16 @@ class CellEnding:
     seen: tuple[Json, ...] = ()
 
 
-def encode_request(
-    code: bytes, entry_point: str | None, calls: Sequence[Call], limits: Limits, *, wall_s: float
-) -> bytes:
-    """The bytes that are sent once the runner is ready.
+def encode_header(code: bytes, entry_point: str | None, calls: int, limits: Limits, *, wall_s: float) -> bytes:
+    """The first line of a request, which is sent once the runner is ready: all but the calls.
 
     Args:
         code: Exactly the bytes that run.
         entry_point: `name` or `Class.method`; None for programs on stdin.
-        calls: The calls, in order; without what is expected of them.
+        calls: How many follow.
         limits: Only the output limit goes in; time and memory are held from outside.
         wall_s: When the runner gives up by itself, should nobody outside be left.
     """
-    return encode_header(code, entry_point, len(calls), limits, wall_s=wall_s) + encode_calls(calls)
-
-
-def encode_header(code: bytes, entry_point: str | None, calls: int, limits: Limits, *, wall_s: float) -> bytes:
-    """The first line of a request: all but the calls, of which it says how many follow."""
     header = {
         "mode": "program" if entry_point is None else "function",
         "entry_point": entry_point,
@@ -116,7 +109,7 @@ def encode_header(code: bytes, entry_point: str | None, calls: int, limits: Limi
 
 
 def encode_calls(calls: Sequence[Call]) -> bytes:
-    """The other lines of a request, which are the same for all candidates of a task."""
+    """The other lines of a request, the same for all candidates of a task: calls without what is expected of them."""
     return b"".join(values.dumps(call.as_json()).encode("ascii") + b"\n" for call in calls)
 
 

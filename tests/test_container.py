@@ -471,8 +471,8 @@ async def test_a_container_whose_driver_hangs_up_ends_by_itself(
 ) -> None:
     """When the driver's end of the stream closes, the container stops: kill -9 leaves nothing running."""
     box = await anyio.to_thread.run_sync(sandbox.boxes.open, Kind(memory_mb=64, seed=0))
-    request = wire.encode_request(b"import time\ndef add(): time.sleep(60)\n", "add", [Call()], Limits(), wall_s=60)
-    box.socket.sendall(request)
+    header = wire.encode_header(b"import time\ndef add(): time.sleep(60)\n", "add", 1, Limits(), wall_s=60)
+    box.socket.sendall(header + wire.encode_calls([Call()]))
     time.sleep(0.3)
     assert engine.inspect_container(box.id)["State"]["Running"]
     hang_up(box.stream, box.socket)

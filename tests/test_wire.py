@@ -26,7 +26,8 @@ from gate.wire import (
     StreamSplitter,
     Tail,
     Violation,
-    encode_request,
+    encode_calls,
+    encode_header,
 )
 
 MAX_BYTES = 4096
@@ -516,8 +517,12 @@ def test_a_tail_that_is_not_utf8_is_escaped() -> None:
     assert tail.text() == "a\\xffé"
 
 
+def request_of(code: bytes, entry_point: str | None, calls: Sequence[Call], limits: Limits) -> bytes:
+    return encode_header(code, entry_point, len(calls), limits, wall_s=42.0) + encode_calls(calls)
+
+
 def request_lines(code: bytes, entry_point: str | None, calls: Sequence[Call]) -> list[Any]:
-    data = encode_request(code, entry_point, calls, Limits(output_kb=7), wall_s=42.0)
+    data = request_of(code, entry_point, calls, Limits(output_kb=7))
     assert data.endswith(b"\n")
     return [values.loads(part) for part in data.removesuffix(b"\n").split(b"\n")]
 
@@ -547,7 +552,7 @@ def test_an_expected_value_is_in_no_request() -> None:
     """Of a test only its call goes in: the answer is not in the bytes, in no spelling."""
     expect = Expect(kind="value", values=("the right answer", 271828))
     test = Test(call=Call(args=("question",), kwargs={"k": 1}), expect=expect)
-    data = encode_request(b"pass", "f", [test.call], Limits(), wall_s=1.0)
+    data = request_of(b"pass", "f", [test.call], Limits())
     assert b"question" in data
     assert all(secret not in data for secret in (b"right answer", b"271828", b"expect", b"compare"))
     for row in data.splitlines()[1:]:
@@ -556,7 +561,7 @@ def test_an_expected_value_is_in_no_request() -> None:
 
 def test_lone_surrogates_survive_the_wire() -> None:
     """A text that is not UTF-8 reaches the other side as it was, in an ASCII line."""
-    data = encode_request(b"", "f", [Call(args=("\ud800",), kwargs={"\udfff": "\u2028"})], Limits(), wall_s=1.0)
+    data = request_of(b"", "f", [Call(args=("\ud800",), kwargs={"\udfff": "\u2028"})], Limits())
     assert data.isascii()
     assert values.loads(data.split(b"\n")[1]) == {"args": ["\ud800"], "kwargs": {"\udfff": "\u2028"}}
 

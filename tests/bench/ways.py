@@ -214,7 +214,8 @@ def docker_ways(engine: BenchEngine, image: Image, profile: Path) -> dict[str, W
 def request_of(work: Workload) -> bytes:
     """What a runner is asked, for ways that are not ours."""
     calls = [test.call for test in tests_of(work)]
-    return wire.encode_request(work.program(0).encode(), ENTRY_POINT, calls, LIMITS, wall_s=60)
+    header = wire.encode_header(work.program(0).encode(), ENTRY_POINT, len(calls), LIMITS, wall_s=60)
+    return header + wire.encode_calls(calls)
 
 
 def check(lines: list[bytes]) -> None:
