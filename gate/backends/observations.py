@@ -34,7 +34,7 @@ from gate.seams import Sandbox
 
 FORMAT = 1
 BUSY_S = 120.0
-SPELLED = 64  # sequences of calls whose digest is kept: two a task, of tasks that are judged side by side
+SPELLED = 16  # sequences of calls whose digest is kept: one for each task that is judged at the time, or so
 HELD_BACK = 64  # rows that are written together
 _MAX_BYTES = 512 << 20
 _TABLE = """
